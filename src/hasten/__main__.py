@@ -1,0 +1,3 @@
+from hasten.cli.main import main
+
+main()

@@ -1,0 +1,33 @@
+"""``hasten prove``: does a recipe hold, here and now?"""
+
+from pathlib import Path
+
+import click
+
+from hasten.cli.options import as_json, print_json, print_rich
+
+
+@click.command()
+@click.argument("task")
+@click.argument("recipe", type=click.Path(path_type=Path))
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
+@as_json
+@click.pass_context
+def prove(context: click.Context, task: str, recipe: Path, seed: int, as_json: bool) -> None:
+    """Prove RECIPE for TASK anew: faster here, and the same training.
+
+    Exit 0: proven. 1: not proven, or refuted. 2: a fault.
+    """
+    from rich.console import Console
+
+    from hasten.report.progress import Progress
+    from hasten.report.verdicts import proof_card
+    from hasten.tune.bench import prove as run_prove
+
+    with Progress(Console(stderr=True)) as progress:
+        report = run_prove(task, recipe, seed=seed, tell=progress.tell)
+    if as_json:
+        print_json(report)
+    else:
+        print_rich(proof_card(report))
+    context.exit(0 if report.verdict == "proven" else 1)

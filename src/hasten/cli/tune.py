@@ -1,0 +1,54 @@
+"""``hasten tune``: the main job."""
+
+from pathlib import Path
+
+import click
+
+from hasten.cli.options import as_json, print_json, print_rich
+
+
+@click.command()
+@click.argument("task")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("hasten-out"),
+    show_default=True,
+    help="Folder for recipe.toml, evidence.json and the journal.",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0.1),
+    default=10.0,
+    show_default=True,
+    help="Time for the search; confirming and proving come on top.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
+@as_json
+@click.pass_context
+def tune(
+    context: click.Context, task: str, out: Path, minutes: float, seed: int, as_json: bool
+) -> None:
+    """Measure TASK, find what makes it faster, prove it, write a recipe.
+
+    Exit 0: a proven recipe, or nothing to gain. 1: a claim could not be proven. 2: a fault.
+    """
+    from rich.console import Console
+
+    from hasten.flow import tune as run_tune
+    from hasten.report.card import tune_card
+    from hasten.report.progress import Progress
+    from hasten.tune.files import JOURNAL
+
+    try:
+        with Progress(Console(stderr=True)) as progress:
+            evidence = run_tune(task, out=out, minutes=minutes, seed=seed, tell=progress.tell)
+    except (KeyboardInterrupt, SystemExit):
+        if (out / JOURNAL).exists():
+            click.echo(f"What was learnt so far is in {out / JOURNAL}", err=True)
+        raise
+    if as_json:
+        print_json(evidence)
+    else:
+        print_rich(tune_card(evidence, str(out)))
+    context.exit(1 if evidence.outcome == "unproven" else 0)

@@ -1,0 +1,1 @@
+"""Measurement to findings: pure, ranked by what they could gain."""

@@ -1,0 +1,75 @@
+"""Why a step is slow."""
+
+import statistics
+
+from hasten.diagnose.thresholds import DATA_WAIT_SHARE, MODEL_SHARE, OPTIMIZER_SHARE
+from hasten.records.finding import Finding, Place
+from hasten.records.measurement import Measurement, Phases
+
+
+def diagnose(
+    measurement: Measurement, *, task_place: Place | None, model_place: Place | None
+) -> list[Finding]:
+    """Findings of a measured run, the largest bound first."""
+    step = typical_step(measurement)
+    model_s = step.forward_s + step.backward_s
+    found = [
+        _finding(
+            step,
+            "data-wait",
+            DATA_WAIT_SHARE,
+            step.data_wait_s,
+            "waiting for the next batch",
+            "Fetch whole batches at once, or load them while the model computes.",
+            task_place,
+        ),
+        _finding(
+            step,
+            "slow-optimizer",
+            OPTIMIZER_SHARE,
+            step.optimizer_s,
+            "updating the weights",
+            "Update all parameters in one fused kernel.",
+            task_place,
+        ),
+        _finding(
+            step,
+            "eager-model",
+            MODEL_SHARE,
+            model_s,
+            "forward and backward, operation by operation",
+            "Compile the model.",
+            model_place or task_place,
+        ),
+    ]
+    return sorted((each for each in found if each), key=lambda each: -each.bound)
+
+
+def typical_step(measurement: Measurement) -> Phases:
+    """The median of each phase. Medians of parts need not add up to the median of the whole."""
+    names = Phases.__struct_fields__
+    columns = {name: [getattr(step, name) for step in measurement.steps] for name in names}
+    return Phases(**{name: statistics.median(column) for name, column in columns.items()})
+
+
+def _finding(
+    step: Phases,
+    code: str,
+    threshold: float,
+    cost_s: float,
+    doing: str,
+    advice: str,
+    place: Place | None,
+) -> Finding | None:
+    total = step.total_s()
+    share = cost_s / total if total else 0.0
+    if share < threshold:
+        return None
+    return Finding(
+        code=code,
+        title=f"{share:.0%} of a step is spent {doing}",
+        advice=advice,
+        place=place,
+        cost_s=cost_s,
+        bound=total / max(total - cost_s, 1e-9),
+    )

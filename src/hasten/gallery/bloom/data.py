@@ -1,0 +1,110 @@
+"""Made-up persons with their Bloom filters, and the encoders that turn them into tensors.
+
+Everything here is a function of its arguments: no global random generator is read or changed.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hasten.gallery.bloom.names import GIVEN_NAMES, SURNAMES, draw_names
+
+FILTER_BITS = 1024
+HASHES = 10
+LABELS = 26 * 26
+"""The 2-grams of letters, 'aa', 'ab' ... 'zz': label 26 * first + second."""
+
+TRAINING_SEED = 20_240
+EVALUATION_SEED = 20_241
+"""Of the persons only: a run's own seed changes the training, never the data."""
+
+_KEY = b"a secret that the data holders share"
+_FIRST_DAY = np.datetime64("1930-01-01")
+_LAST_DAY = np.datetime64("2009-12-31")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Persons:
+    """A table, column by column."""
+
+    given_name: list[str]
+    surname: list[str]
+    birthday: list[str]
+    """DD/MM/YYYY."""
+    bits: list[str]
+    """The Bloom filter of the three fields, 1024 characters '0' or '1'."""
+
+
+def make_persons(rows: int, seed: int) -> Persons:
+    rng = np.random.default_rng(seed)
+    given_names = draw_names(rng, GIVEN_NAMES, rows)
+    surnames = draw_names(rng, SURNAMES, rows)
+    birthdays = draw_birthdays(rng, rows)
+    fields = zip(given_names, surnames, birthdays, strict=True)
+    return Persons(
+        given_name=given_names,
+        surname=surnames,
+        birthday=birthdays,
+        bits=[make_filter(*person) for person in fields],
+    )
+
+
+def draw_birthdays(rng: np.random.Generator, rows: int) -> list[str]:
+    days = rng.integers(0, int((_LAST_DAY - _FIRST_DAY).astype(int)) + 1, rows)
+    dates = np.datetime_as_string(_FIRST_DAY + days.astype("timedelta64[D]")).tolist()
+    return ["/".join(reversed(date.split("-"))) for date in dates]
+
+
+def make_filter(given_name: str, surname: str, birthday: str) -> str:
+    """The bit string of a person: the bits of all 2-grams, set in one filter."""
+    bits = 0
+    # Padding marks how a name begins and ends; all birthdays are equally long and need none.
+    for field in (f"_{given_name}_", f"_{surname}_", birthday):
+        for first, second in pairwise(field):
+            bits |= _mask(first + second)
+    return f"{bits:0{FILTER_BITS}b}"
+
+
+@cache
+def _mask(two_gram: str) -> int:
+    # The first character of a bit string is the highest bit of the number.
+    return sum(1 << (FILTER_BITS - 1 - position) for position in hash_positions(two_gram))
+
+
+def hash_positions(two_gram: str) -> list[int]:
+    """Where a filter is set for a 2-gram: one keyed hash, stepped through by double hashing."""
+    digest = blake2b(two_gram.encode(), key=_KEY, digest_size=16).digest()
+    start = int.from_bytes(digest[:8], "little")
+    # An odd step shares no factor with 1024, so that the positions are all different.
+    step = int.from_bytes(digest[8:], "little") | 1
+    return [(start + i * step) % FILTER_BITS for i in range(HASHES)]
+
+
+def encode_bits(bits: list[str]) -> Tensor:
+    """Bit strings as floats, one row each."""
+    characters = np.frombuffer("".join(bits).encode("ascii"), np.uint8)
+    ones = characters.reshape(len(bits), FILTER_BITS) == ord("1")
+    return torch.from_numpy(ones).float()
+
+
+def encode_labels(given_names: list[str], surnames: list[str]) -> Tensor:
+    """Which of the 676 2-grams of letters occur in a person's names, one row each.
+
+    Names are lower-case ASCII; a pair with any other character is not a label.
+    """
+    # The space keeps 2-grams from crossing from one name to the other, the newline from row to row.
+    lines = [f"{given} {last}\n" for given, last in zip(given_names, surnames, strict=True)]
+    characters = np.frombuffer("".join(lines).encode("ascii"), np.uint8)
+    row = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
+    letter = characters.astype(np.int64) - ord("a")
+    is_letter = (letter >= 0) & (letter < 26)
+    at = np.flatnonzero(is_letter[:-1] & is_letter[1:])
+
+    labels = torch.zeros(len(lines), LABELS)
+    labels.numpy()[row[at], 26 * letter[at] + letter[at + 1]] = 1.0
+    return labels

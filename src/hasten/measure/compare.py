@@ -1,0 +1,112 @@
+"""Two arms against each other: interleaved blocks in random order, looked at as they come.
+
+Looks at growing times cost little: at each one the whole interval must lie beyond the margin, and
+what wins here is measured again in fresh processes before it is claimed.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+from hasten.measure import messages
+from hasten.measure.worker import Worker
+from hasten.records.applied import Applied
+from hasten.records.verdict import Comparison, Round
+from hasten.stats.paired import CONFIDENCE, MARGIN, MINIMUM_ROUNDS, decide, ratio_interval
+
+BLOCK_S = 0.06
+"""Long enough that starting and stopping a process is lost in it, short enough to interleave."""
+LOOKS_S = (4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 25.0, 30.0)
+WARM_STEPS = 8
+
+
+class Arm:
+    """A worker with a plan started and warm."""
+
+    def __init__(self, worker: Worker, started: messages.Started, warmed: messages.Warmed) -> None:
+        self.worker = worker
+        self.plan = started.plan
+        self.warmup_s = warmed.elapsed_s
+        self.step_s = warmed.step_s
+        self.applied: tuple[Applied, ...] = warmed.applied
+
+    def fell_back(self) -> Applied | None:
+        return next((each for each in self.applied if each.outcome != "done"), None)
+
+
+def warm_up(workers: Sequence[tuple[Worker, messages.Start]]) -> list[Arm]:
+    """Build and warm several workers. They build at the same time; they warm one by one, so that
+    the time it takes to warm up is their own."""
+    for worker, start in workers:
+        worker.send(start)
+    started = [worker.receive(messages.Started) for worker, _ in workers]
+    arms = []
+    for (worker, _), reply in zip(workers, started, strict=True):
+        for other, _ in workers:
+            other.pause()
+        warmed = worker.ask(messages.Warm(steps=WARM_STEPS), messages.Warmed)
+        worker.pause()
+        arms.append(Arm(worker, reply, warmed))
+    return arms
+
+
+def compare(
+    a: Arm,
+    b: Arm,
+    *,
+    seed: int,
+    only_faster: bool = False,
+    confidence: float = CONFIDENCE,
+    limit_s: float = LOOKS_S[-1],
+) -> Comparison:
+    """How many times faster B is than A, until a look decides or the time is up.
+
+    With ``only_faster`` it also ends when B can no longer turn out faster.
+    """
+    steps = max(1, round(BLOCK_S / max(a.step_s, b.step_s, 1e-6)))
+    order = random.Random(seed)
+    rounds: list[Round] = []
+    start = time.monotonic()
+    looks = [each for each in LOOKS_S if each < limit_s] + [limit_s]
+    for look in looks:
+        # Slow steps may go past the limit: fewer rounds than the minimum say nothing at all.
+        needed = MINIMUM_ROUNDS if look == looks[-1] else 0
+        while time.monotonic() - start < look or len(rounds) < needed:
+            rounds.append(_round(a, b, steps, order))
+        interval = ratio_interval(
+            [each.a_s for each in rounds], [each.b_s for each in rounds], confidence=confidence
+        )
+        decision = decide(interval, MARGIN)
+        if decision != "undecided" or (only_faster and interval.high < 1 + MARGIN):
+            break
+    return Comparison(
+        ratio=interval.ratio,
+        low=interval.low,
+        high=interval.high,
+        confidence=confidence,
+        margin=MARGIN,
+        decision=decision,
+        rounds=tuple(rounds),
+        elapsed_s=time.monotonic() - start,
+        a_warmup_s=a.warmup_s,
+        b_warmup_s=b.warmup_s,
+    )
+
+
+def _round(a: Arm, b: Arm, steps: int, order: random.Random) -> Round:
+    first: Literal["a", "b"] = "a" if order.random() < 0.5 else "b"
+    if first == "a":
+        a_s = _block(a, steps)
+        b_s = _block(b, steps)
+    else:
+        b_s = _block(b, steps)
+        a_s = _block(a, steps)
+    return Round(first=first, a_s=a_s, b_s=b_s)
+
+
+def _block(arm: Arm, steps: int) -> float:
+    """Seconds per row; the arm's process group runs for its own blocks only."""
+    block = arm.worker.ask(messages.TimeBlock(steps=steps), messages.Block)
+    arm.worker.pause()
+    return block.elapsed_s / block.rows

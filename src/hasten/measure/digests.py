@@ -1,0 +1,72 @@
+"""Digests of state and data: equal digests mean equal bits."""
+
+import hashlib
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from hasten.measure.messages import DataDigested
+from hasten.runtime.run import Run
+from hasten.runtime.snapshot import named_state
+from hasten.task.pipeline import Pipeline
+from hasten.task.seed import random_state
+
+# Which kernel updates the weights is a technique's choice; it is not state.
+IMPLEMENTATION_FLAGS = {"fused", "foreach", "capturable"}
+
+
+def digest_state(pipeline: Pipeline) -> dict[str, str]:
+    """Before step 1: every tensor of the model, the optimizers, schedulers, random generators."""
+    state = {key: digest(tensor) for key, tensor in named_state(pipeline).items()}
+    for index, optimizer in enumerate(pipeline.optimizers):
+        groups = [
+            {key: value for key, value in group.items() if key not in IMPLEMENTATION_FLAGS}
+            for group in optimizer.state_dict()["param_groups"]
+        ]
+        held = optimizer.state_dict()["state"]
+        state[f"optimizer {index}"] = digest([groups, held])
+    for index, scheduler in enumerate(pipeline.schedulers):
+        state[f"scheduler {index}"] = digest(scheduler.state_dict())
+    state["random generators"] = digest(random_state())
+    return state
+
+
+def digest_data(run: Run, epochs: int, limit_s: float) -> DataDigested:
+    """What the loader yields over whole epochs, without training on it."""
+    deadline = time.monotonic() + limit_s
+    found: list[str] = []
+    complete = True
+    for _ in range(epochs):
+        for batch in run.pipeline.loader:
+            found.append(digest(batch))
+            if time.monotonic() > deadline:
+                complete = False
+                break
+        if not complete:
+            break
+    return DataDigested(batches=tuple(found), after=digest(random_state()), complete=complete)
+
+
+def digest(value: Any) -> str:
+    """Of a pytree: tensors by dtype, shape and bytes, all else by how it prints."""
+    hasher = hashlib.blake2b(digest_size=16)
+    leaves, structure = pytree.tree_flatten(value)
+    hasher.update(repr(structure).encode())
+    for leaf in leaves:
+        if isinstance(leaf, Tensor):
+            hasher.update(f"{leaf.dtype}{tuple(leaf.shape)}".encode())
+            hasher.update(_bytes(leaf))
+        elif isinstance(leaf, np.ndarray):
+            hasher.update(leaf.tobytes())
+        else:
+            hasher.update(repr(leaf).encode())
+    return hasher.hexdigest()
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""

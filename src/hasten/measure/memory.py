@@ -1,0 +1,21 @@
+"""Peak memory of this process, host and device apart."""
+
+import resource
+import sys
+
+import torch
+
+from hasten.records.measurement import Memory
+
+
+def read_memory() -> Memory:
+    """Peaks since the process began. Host memory is resident size, so it includes the libraries."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    host = peak if sys.platform == "darwin" else peak * 1024
+    if not torch.cuda.is_available():
+        return Memory(host_bytes=host)
+    return Memory(
+        host_bytes=host,
+        device_allocated_bytes=torch.cuda.max_memory_allocated(),
+        device_reserved_bytes=torch.cuda.max_memory_reserved(),
+    )

@@ -1,0 +1,183 @@
+"""What we ask of a worker process and what it answers."""
+
+from typing import Literal
+
+import msgspec
+
+from hasten.records.applied import Applied
+from hasten.records.environment import Environment
+from hasten.records.finding import Place
+from hasten.records.measurement import Measurement, Memory
+from hasten.records.plan import Plan, Rung
+from hasten.records.traits import Reduction, Traits
+from hasten.records.trial import Offer
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pass
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pass
+
+
+class Describe(Request, frozen=True, kw_only=True):
+    """Import, build, run one step; then say what this task is."""
+
+    task: str
+    seed: int
+    plans: tuple[Plan, ...] = ()
+    """Read from files, to be checked against the techniques that are known there."""
+
+
+class Described(Reply, frozen=True, kw_only=True):
+    environment: Environment
+    traits: Traits
+    offers: tuple[Offer, ...]
+    levels: dict[str, Plan]
+    """What each optimization level comes to, by its name."""
+    rungs: dict[str, Rung]
+    """Of every technique that is known there."""
+    schema: bytes
+    """JSON Schema of a recipe with the techniques that are known there."""
+    task_place: Place | None
+    model_place: Place | None
+
+
+class Start(Request, frozen=True, kw_only=True):
+    """Build the task anew and apply a plan."""
+
+    task: str
+    plan: Plan
+    seed: int
+    for_proof: bool = False
+    """Deterministic kernels, and dropout off."""
+
+
+class Started(Reply, frozen=True, kw_only=True):
+    plan: Plan
+    applied: tuple[Applied, ...]
+    state: dict[str, str]
+    """Digest of every tensor, of the optimizers and of the random generators, before step 1."""
+
+
+class Warm(Request, frozen=True, kw_only=True):
+    steps: int
+
+
+class Warmed(Reply, frozen=True, kw_only=True):
+    first_step_s: float
+    elapsed_s: float
+    step_s: float
+    """Median of the steps after the first."""
+    applied: tuple[Applied, ...]
+
+
+class TimeBlock(Request, frozen=True, kw_only=True):
+    """Some steps unmeasured, to drain what was prefetched, then some measured."""
+
+    steps: int
+
+
+class Block(Reply, frozen=True, kw_only=True):
+    elapsed_s: float
+    rows: int
+
+
+class MeasurePhases(Request, frozen=True, kw_only=True):
+    steps: int
+
+
+class Measured(Reply, frozen=True, kw_only=True):
+    measurement: Measurement
+
+
+class ReadMemory(Request, frozen=True, kw_only=True):
+    pass
+
+
+class MemoryRead(Reply, frozen=True, kw_only=True):
+    memory: Memory
+
+
+class DigestData(Request, frozen=True, kw_only=True):
+    """Digests of what the loader alone yields."""
+
+    epochs: int
+    limit_s: float
+
+
+class DataDigested(Reply, frozen=True, kw_only=True):
+    batches: tuple[str, ...]
+    after: str
+    """Digest of the random generators afterwards."""
+    complete: bool
+
+
+class Trace(Request, frozen=True, kw_only=True):
+    """Run a few optimizer steps of a plan built for proof; write or compare every gradient."""
+
+    path: str
+    role: Literal["baseline", "candidate"]
+    """The baseline writes the trace and measures its own sensitivity, the candidate compares."""
+    reduction: Reduction
+    """How the loss combines rows: "mean" and "sum" may be split, the others may not."""
+
+
+class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the gradients or the updates of one step: norms by parameter name."""
+
+    size: dict[str, float]
+    sensitivity: dict[str, float]
+    resolution: dict[str, float]
+    fp64_error: float | None
+
+
+class BaselineTraced(Reply, frozen=True, kw_only=True):
+    losses: tuple[float, ...]
+    loss_sensitivity: tuple[float, ...]
+    quantities: dict[str, Sensitivity]
+    """By "gradients 1", "updates 1", "gradients 2", ..."""
+    repeats: bool
+    """Whether the baseline, run twice, gave the same bits."""
+    steps: tuple[int, ...]
+    """Micro-batches of each optimizer step."""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    norms: dict[str, float]
+    fp64_error: float | None
+
+
+class CandidateTraced(Reply, frozen=True, kw_only=True):
+    losses: tuple[float, ...]
+    quantities: dict[str, Difference]
+    missing: tuple[str, ...]
+    """Parameters with a gradient on one side only, or that are not there."""
+    bitwise: bool
+    first_unequal: str
+
+
+class Failed(Reply, frozen=True, kw_only=True):
+    """The request could not be done. ``kind`` tells the user's errors from a technique's."""
+
+    kind: Literal["error", "out_of_memory", "crashed"]
+    """"error" is mendable by the user."""
+    what: str
+    fix: str = ""
+    detail: str = ""
+
+
+AnyRequest = Describe | Start | Warm | TimeBlock | MeasurePhases | ReadMemory | DigestData | Trace
+AnyReply = (
+    Described
+    | Started
+    | Warmed
+    | Block
+    | Measured
+    | MemoryRead
+    | DataDigested
+    | BaselineTraced
+    | CandidateTraced
+    | Failed
+)

@@ -1,0 +1,244 @@
+"""A trace of a few optimizer steps: every gradient and every update, for one arm to compare.
+
+The first step takes a whole batch, the others two ragged micro-batches each where the loss can be
+split, so that code for partial batches and accumulation is in the trace too. The baseline also
+runs twice (does it repeat itself?), with its weights perturbed (how far does rounding move it?)
+and in fp64 where the model can (which side is nearer to the truth?).
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from hasten.measure.messages import (
+    BaselineTraced,
+    CandidateTraced,
+    Difference,
+    Sensitivity,
+    Trace,
+)
+from hasten.records.traits import Reduction
+from hasten.runtime.run import Run
+from hasten.runtime.snapshot import Snapshot
+from hasten.stats.yardstick import EPSILON
+from hasten.task import batch as batches
+
+STEPS = 3
+PROBES = 3
+STORED_ROUNDING = 2.0**-23
+"""Two roundings to fp32 of nearly the same number differ by at most one unit in the last place."""
+
+Quantities = dict[str, dict[str, Tensor]]
+"""By "gradients 1", "updates 1", ..., and then by parameter."""
+Plan = list[list[tuple[Any, float]]]
+"""For each optimizer step its micro-batches, each with its weight in the loss."""
+
+
+def trace(run: Run, request: Trace) -> BaselineTraced | CandidateTraced:
+    steps = _cut(run, request.reduction)
+    if request.role == "baseline":
+        return _trace_baseline(run, steps, Path(request.path))
+    return _trace_candidate(run, steps, Path(request.path))
+
+
+def make_deterministic() -> None:
+    """For this worker process only. What cannot be deterministic is found by running twice."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+
+
+def switch_dropout_off(model: nn.Module) -> None:
+    """Compiled dropout draws another stream; its masks are judged apart from the gradients."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+        elif isinstance(module, nn.RNNBase | nn.MultiheadAttention):
+            module.dropout = 0.0
+
+
+def _cut(run: Run, reduction: Reduction) -> Plan:
+    """Batches from the run's own loader, the later ones cut into two unequal pieces."""
+    steps: Plan = []
+    source = run.endless()
+    for index in range(STEPS):
+        batch = next(source)
+        sizes = batches.ragged_halves(batches.rows_in(batch), run.pipeline.batch_multiple_of)
+        if index == 0 or sizes is None or reduction not in ("mean", "sum"):
+            steps.append([(batch, 1.0)])
+            continue
+        pieces = batches.split(batch, sizes)
+        counts = [run.pipeline.count(piece) for piece in pieces]
+        weights = [n / sum(counts) if reduction == "mean" else 1.0 for n in counts]
+        steps.append(list(zip(pieces, weights, strict=True)))
+    return steps
+
+
+def _run_steps(run: Run, steps: Plan) -> tuple[list[float], Quantities]:
+    losses, quantities = [], {}
+    run.start_epoch()
+    for number, pieces in enumerate(steps, 1):
+        before = {name: _copied(p) for name, p in run.model.named_parameters()}
+        run.zero_grad()
+        total = 0.0
+        for piece, weight in pieces:
+            loss = run.forward(run.transfer(piece)) * weight
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        losses.append(total)
+        quantities[f"gradients {number}"] = {
+            name: _copied(p.grad) for name, p in run.model.named_parameters() if p.grad is not None
+        }
+        run.update()
+        quantities[f"updates {number}"] = {
+            name: (p.detach().cpu().double() - before[name].double()).to(torch.float32)
+            for name, p in run.model.named_parameters()
+        }
+    return losses, quantities
+
+
+def _trace_baseline(run: Run, steps: Plan, path: Path) -> BaselineTraced:
+    start = Snapshot(run.pipeline)
+    losses, base = _run_steps(run, steps)
+    start.restore()
+    again_losses, again = _run_steps(run, steps)
+    repeats = losses == again_losses and _first_unequal(base, again) == ""
+    moved = [_differences(again, base)]  # what does not repeat itself is a sensitivity too
+    loss_moved = [_loss_differences(again_losses, losses)]
+    for probe in range(PROBES):
+        start.restore()
+        _perturb(run.model, probe)
+        probe_losses, probed = _run_steps(run, steps)
+        moved.append(_differences(probed, base))
+        loss_moved.append(_loss_differences(probe_losses, losses))
+    resolution = {name: STORED_ROUNDING * _norm(p) for name, p in run.model.named_parameters()}
+    start.restore()
+    exact = _run_in_fp64(run, steps)
+    _save(path, losses, base, exact)
+    return BaselineTraced(
+        losses=tuple(losses),
+        loss_sensitivity=tuple(max(column) for column in zip(*loss_moved, strict=True)),
+        quantities={
+            key: Sensitivity(
+                size={name: _norm(tensor) for name, tensor in tensors.items()},
+                sensitivity={name: max(each[key][name] for each in moved) for name in tensors},
+                resolution={
+                    name: resolution[name] if key.startswith("updates") else 0.0 for name in tensors
+                },
+                fp64_error=_relative_error(tensors, exact.get(key)),
+            )
+            for key, tensors in base.items()
+        },
+        repeats=repeats,
+        steps=tuple(len(pieces) for pieces in steps),
+    )
+
+
+def _trace_candidate(run: Run, steps: Plan, path: Path) -> CandidateTraced:
+    losses, found = _run_steps(run, steps)
+    base_losses, base, exact = _load(path)
+    missing = sorted({name for key in base for name in set(base[key]) ^ set(found.get(key, {}))})
+    unequal = _first_unequal(base, found)
+    if not unequal and losses != base_losses:
+        unequal = "losses"
+    differences = {} if missing else _differences(found, base)
+    return CandidateTraced(
+        losses=tuple(losses),
+        quantities={
+            key: Difference(norms=norms, fp64_error=_relative_error(found[key], exact.get(key)))
+            for key, norms in differences.items()
+        },
+        missing=tuple(missing),
+        bitwise=not missing and not unequal,
+        first_unequal=unequal,
+    )
+
+
+@torch.no_grad()
+def _perturb(model: nn.Module, probe: int) -> None:
+    generator = torch.Generator().manual_seed(100 + probe)
+    for parameter in model.parameters():
+        if parameter.is_floating_point():
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.mul_(1 + EPSILON * noise.to(parameter))
+
+
+def _run_in_fp64(run: Run, steps: Plan) -> Quantities:
+    """Nearer to the truth than either arm; empty where the model's code does not take fp64."""
+
+    def widen(tensor: Tensor) -> Tensor:
+        return tensor.double() if tensor.is_floating_point() else tensor
+
+    wide = [
+        [(pytree.tree_map_only(Tensor, widen, piece), weight) for piece, weight in pieces]
+        for pieces in steps
+    ]
+    run.model.double()
+    try:
+        return _run_steps(run, wide)[1]
+    except (RuntimeError, TypeError, ValueError):
+        return {}  # reported as "not measured"; nothing is decided by it then
+
+
+def _differences(found: Quantities, base: Quantities) -> dict[str, dict[str, float]]:
+    return {
+        key: {name: _norm(found[key][name].double() - each.double()) for name, each in part.items()}
+        for key, part in base.items()
+    }
+
+
+def _loss_differences(found: list[float], base: list[float]) -> list[float]:
+    return [abs(one - other) for one, other in zip(found, base, strict=True)]
+
+
+def _first_unequal(base: Quantities, found: Quantities) -> str:
+    for key, part in base.items():
+        for name, tensor in part.items():
+            other = found.get(key, {}).get(name)
+            if other is None or not torch.equal(tensor, other):
+                return f"{key} of {name}"
+    return ""
+
+
+def _relative_error(
+    found: Mapping[str, Tensor], exact: Mapping[str, Tensor] | None
+) -> float | None:
+    if not exact or set(exact) != set(found):
+        return None
+    size = sum(_norm(tensor) ** 2 for tensor in exact.values()) ** 0.5
+    off = sum(_norm(found[name].double() - exact[name].double()) ** 2 for name in exact) ** 0.5
+    return off / size if size else None
+
+
+def _norm(tensor: Tensor) -> float:
+    return float(tensor.detach().double().norm())
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", copy=True)
+
+
+def _save(path: Path, losses: list[float], base: Quantities, exact: Quantities) -> None:
+    tensors = {"losses": torch.tensor(losses, dtype=torch.float64)}
+    for family, quantities in (("base", base), ("exact", exact)):
+        for key, part in quantities.items():
+            for name, tensor in part.items():
+                stored = tensor if family == "base" else tensor.to(torch.float32)
+                tensors[f"{family}/{key}/{name}"] = stored.contiguous()
+    save_file(tensors, path)
+
+
+def _load(path: Path) -> tuple[list[float], Quantities, Quantities]:
+    tensors = load_file(path)
+    losses = tensors.pop("losses").tolist()
+    families: dict[str, Quantities] = {"base": {}, "exact": {}}
+    for label, tensor in tensors.items():
+        family, key, name = label.split("/", 2)
+        families[family].setdefault(key, {})[name] = tensor
+    return losses, families["base"], families["exact"]

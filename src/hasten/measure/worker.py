@@ -1,0 +1,160 @@
+"""A worker process of ours: its own session and process group, watched from outside.
+
+The child cannot hang us (every reply has a deadline), cannot outlive us (it asks the kernel to be
+killed with its parent, and its group is killed when the handle is closed) and cannot mix its
+prints with the protocol (those go to a log file).
+"""
+
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+
+from hasten.errors import HastenError
+from hasten.measure.messages import AnyReply, Failed, Reply, Request
+
+REPLY_LIMIT_S = 900.0
+LOG_TAIL_LINES = 20
+R = TypeVar("R", bound=Reply)
+
+
+class WorkerFailure(Exception):  # noqa: N818  # expected in a trial, and recorded as a row
+    """A worker's request failed; ``failed`` says how. A trial becomes a row of it."""
+
+    def __init__(self, failed: Failed) -> None:
+        super().__init__(failed.what)
+        self.failed = failed
+
+    def as_error(self) -> HastenError:
+        return HastenError(self.failed.what, fix=self.failed.fix, detail=self.failed.detail)
+
+
+class Worker:
+    """Start with ``with``: leaving the block ends the process and all it started."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        request_read, self._requests = os.pipe()
+        self._replies, reply_write = os.pipe()
+        command = [sys.executable, "-m", "hasten.measure.child"]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, str(request_read), str(reply_write), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(request_read, reply_write),
+                start_new_session=True,
+            )
+        os.close(request_read)
+        os.close(reply_write)
+        self._paused = False
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def ask(self, request: Request, reply: type[R], limit_s: float = REPLY_LIMIT_S) -> R:
+        """Send a request and wait for its answer; raises WorkerFailure."""
+        self.send(request)
+        return self.receive(reply, limit_s)
+
+    def send(self, request: Request) -> None:
+        """Only send, so that several workers can get ready at the same time."""
+        self.resume()
+        body = msgspec.msgpack.encode(request)
+        try:
+            os.write(self._requests, struct.pack("<I", len(body)) + body)
+        except BrokenPipeError:
+            raise WorkerFailure(self._crashed()) from None
+
+    def receive(self, reply: type[R], limit_s: float = REPLY_LIMIT_S) -> R:
+        deadline = time.monotonic() + limit_s
+        size = struct.unpack("<I", self._read(4, deadline, limit_s))[0]
+        answer = msgspec.msgpack.decode(self._read(size, deadline, limit_s), type=AnyReply)
+        if isinstance(answer, Failed):
+            raise WorkerFailure(answer)
+        if not isinstance(answer, reply):
+            raise AssertionError(f"asked for {reply.__name__}, got {type(answer).__name__}")
+        return answer
+
+    def pause(self) -> None:
+        """Stop the whole group: a loader must not prefetch while the other arm is timed."""
+        if not self._paused:
+            self._signal(signal.SIGSTOP)
+            self._paused = True
+
+    def resume(self) -> None:
+        if self._paused:
+            self._signal(signal.SIGCONT)
+            self._paused = False
+
+    def close(self) -> None:
+        """End the process and all that it started; closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        os.close(self._requests)
+        os.close(self._replies)
+
+    def log_tail(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-LOG_TAIL_LINES:])
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return  # it has ended, and so has all that it started
+
+    def _read(self, size: int, deadline: float, limit_s: float) -> bytes:
+        chunks = b""
+        while len(chunks) < size:
+            left = deadline - time.monotonic()
+            ready = left > 0 and select.select([self._replies], [], [], left)[0]
+            if not ready:
+                raise WorkerFailure(self._hung(limit_s))
+            chunk = os.read(self._replies, size - len(chunks))
+            if not chunk:
+                raise WorkerFailure(self._crashed())
+            chunks += chunk
+        return chunks
+
+    def _crashed(self) -> Failed:
+        self._signal(signal.SIGKILL)  # its children, where it has left any
+        code = self._process.wait()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return Failed(
+            kind="crashed",
+            what=f"The training process ended unexpectedly ({how}).",
+            fix="Run the task's own script to see why.",
+            detail=self.log_tail(),
+        )
+
+    def _hung(self, limit_s: float) -> Failed:
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        return Failed(
+            kind="crashed",
+            what=f"The training process gave no answer in {limit_s:.0f} s and was ended.",
+            fix="Check that a step of the task ends by itself.",
+            detail=self.log_tail(),
+        )

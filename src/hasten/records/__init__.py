@@ -1,0 +1,1 @@
+"""The typed records that cross rooms, and their JSON and TOML form."""

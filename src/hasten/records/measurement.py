@@ -1,0 +1,34 @@
+"""Raw numbers of one run."""
+
+from hasten.records.record import Record
+
+
+class Phases(Record, frozen=True, kw_only=True):
+    """Seconds of one step by what it was doing; they add up to the step."""
+
+    data_wait_s: float
+    transfer_s: float
+    forward_s: float
+    backward_s: float
+    optimizer_s: float
+
+    def total_s(self) -> float:
+        return (
+            self.data_wait_s + self.transfer_s + self.forward_s + self.backward_s + self.optimizer_s
+        )
+
+
+class Memory(Record, frozen=True, kw_only=True):
+    """Peaks of the whole process; None means never measured, not zero."""
+
+    host_bytes: int | None = None
+    device_allocated_bytes: int | None = None
+    device_reserved_bytes: int | None = None
+
+
+class Measurement(Record, frozen=True, kw_only=True):
+    steps: tuple[Phases, ...]
+    rows: tuple[int, ...]
+    losses: tuple[float, ...]
+    first_step_s: float
+    memory: Memory

@@ -1,0 +1,46 @@
+"""Every decision, concrete: one part per technique. The empty plan changes nothing."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+from hasten.records.record import Record
+
+PartValue = bool | int | float | str | list[int | float | str]
+RawPart = dict[str, PartValue]
+"""A part as it stands in a file; the registry decodes it with its technique's own structure."""
+
+
+class Rung(StrEnum):
+    """How much a technique may change the numbers, best first."""
+
+    BITWISE = "bitwise"
+    ROUNDING = "rounding"
+    PARITY = "parity"
+    CHANGES_TRAINING = "changes_training"
+
+    def depth(self) -> int:
+        """0 for the best rung; a plan is on the deepest rung of its parts."""
+        return list(Rung).index(self)
+
+    @staticmethod
+    def deepest(rungs: Iterable["Rung"]) -> "Rung":
+        return max(rungs, key=Rung.depth, default=Rung.BITWISE)
+
+
+class Plan(Record, frozen=True, kw_only=True):
+    parts: dict[str, RawPart] = msgspec.field(default_factory=dict)
+
+    def with_part(self, technique: str, part: RawPart) -> "Plan":
+        return Plan(parts={**self.parts, technique: part})
+
+    def without(self, *techniques: str) -> "Plan":
+        kept = {name: part for name, part in self.parts.items() if name not in techniques}
+        return Plan(parts=kept)
+
+    def __str__(self) -> str:
+        return " + ".join(self.parts) or "naive"
+
+
+NAIVE = Plan()

@@ -1,0 +1,48 @@
+"""What the model and the data of a task are, as far as a technique needs to know."""
+
+from typing import Literal
+
+from hasten.records.record import Record
+
+Family = Literal["attention", "batchnorm", "conv", "dropout", "embedding", "linear", "recurrent"]
+Reduction = Literal["mean", "sum", "coupled", "unknown"]
+
+
+class ModelTraits(Record, frozen=True, kw_only=True):
+    name: str
+    parameters: int
+    parameter_bytes: int
+    families: tuple[Family, ...]
+    repeated_blocks: tuple[str, ...]
+    """Classes of which a container holds several: compiled or checkpointed alike."""
+
+
+class DataTraits(Record, frozen=True, kw_only=True):
+    kind: Literal["tensors", "map", "iterable", "other"]
+    """"tensors": a plain TensorDataset; "map": indexed; "iterable"; "other": not a DataLoader."""
+    rows: int | None
+    batch_size: int | None
+    workers: int
+    default_collate: bool
+    known_sampler: bool
+    """Draws all its randomness at once, so that workers do not move it in time."""
+    draws_random: bool | None
+    """Whether reading an item drew from a random generator or read differently the second time."""
+
+
+class OptimizerTraits(Record, frozen=True, kw_only=True):
+    name: str
+    implementation: Literal["loop", "foreach", "fused", "other"]
+    can_fuse: bool
+
+
+class Traits(Record, frozen=True, kw_only=True):
+    model: ModelTraits
+    data: DataTraits
+    optimizers: tuple[OptimizerTraits, ...]
+    loss_reduction: Reduction
+    """Whole batch against its halves, in evaluation mode; "coupled" must never be split."""
+
+    @property
+    def couples_batch(self) -> bool:
+        return self.loss_reduction == "coupled" or "batchnorm" in self.model.families

@@ -1,0 +1,69 @@
+"""Claims and how they were shown: comparisons of speed, checks of numerics."""
+
+from typing import Literal
+
+from hasten.records.plan import Rung
+from hasten.records.record import Record
+
+Verdict = Literal["proven", "not_proven", "refuted"]
+Decision = Literal["faster", "slower", "same", "undecided"]
+
+
+class Round(Record, frozen=True, kw_only=True):
+    """One block of each arm, run back to back; the order was drawn at random."""
+
+    first: Literal["a", "b"]
+    a_s: float
+    """Seconds per row of data in arm A's block."""
+    b_s: float
+
+
+class Comparison(Record, frozen=True, kw_only=True):
+    """Arm B against arm A: how many times faster B is, with a confidence interval."""
+
+    ratio: float
+    low: float
+    high: float
+    confidence: float
+    margin: float
+    """How far from 1 the whole interval must lie before a difference is claimed."""
+    decision: Decision
+    rounds: tuple[Round, ...]
+    elapsed_s: float
+    a_warmup_s: float
+    b_warmup_s: float
+
+
+class Check(Record, frozen=True, kw_only=True):
+    """One thing that was compared, with its figures in words."""
+
+    name: Literal["start", "data", "bitwise", "rounding"]
+    verdict: Verdict
+    why: str
+
+
+class NumericsClaim(Record, frozen=True, kw_only=True):
+    rung: Rung
+    verdict: Verdict
+    checks: tuple[Check, ...]
+
+    def why(self) -> str:
+        """The first check that did not hold, else the last one."""
+        failed = [check for check in self.checks if check.verdict != "proven"]
+        return (failed or list(self.checks))[-1 if not failed else 0].why
+
+
+class SpeedClaim(Record, frozen=True, kw_only=True):
+    """That B is faster than A: in fresh processes, and clear of what identical arms showed."""
+
+    verdict: Verdict
+    ratio: float
+    low: float
+    high: float
+    noise_floor: float
+    """The largest ratio that two identical arms could not be told from, in the same session."""
+    a_rows_per_s: float
+    b_rows_per_s: float
+    warmup_extra_s: float
+    break_even_rows: float | None
+    """Rows of training after which the extra warm-up is paid back; None where it never is."""

@@ -1,0 +1,119 @@
+"""The verdict card of a tuning: verdict, why, what was tried, what it is worth, next."""
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from hasten.records.measurement import Memory
+from hasten.records.recipe import Evidence
+from hasten.records.trial import Outcome, Trial
+from hasten.report.text import duration, printable, size
+
+STYLES: dict[Outcome, str] = {"kept": "green", "refuted": "red", "failed": "red"}
+
+
+def tune_card(evidence: Evidence, out: str) -> RenderableType:
+    sections: list[RenderableType] = [_verdict(evidence)]
+    sections += _section("Why it was slow", _findings(evidence))
+    sections += _section("Tried", _trials(evidence))
+    if evidence.outcome == "recipe":
+        sections += _section("What it is worth", _worth(evidence))
+    sections += _section("Next", Text("\n".join(_next(evidence, printable(out)))))
+    return Group(*sections)
+
+
+def _verdict(evidence: Evidence) -> Text:
+    task, speed = printable(evidence.task), evidence.speed
+    if evidence.outcome == "recipe" and speed is not None and evidence.numerics is not None:
+        head = Text("PROVEN", style="bold green")
+        head.append(f"  {task} trains {speed.ratio:.2f}x faster", style="bold")
+        head.append(f" (99 % interval {speed.low:.2f}x to {speed.high:.2f}x)\n")
+        head.append(f"        and stays the same training, on the {evidence.numerics.rung} rung:\n")
+        head.append(f"        {evidence.numerics.why()}")
+        return head
+    if evidence.outcome == "nothing_to_gain":
+        head = Text("NOTHING TO GAIN", style="bold")
+        return head.append(f"  {task}: {evidence.why}", style="not bold")
+    word = "REFUTED" if evidence.verdict == "refuted" else "NOT PROVEN"
+    return Text(word, style="bold red").append(f"  {task}: {printable(evidence.why)}", style="")
+
+
+def _section(title: str, body: RenderableType) -> list[RenderableType]:
+    return [Text(f"\n{title}", style="bold"), Padding(body, (0, 0, 0, 2))]
+
+
+def _findings(evidence: Evidence) -> RenderableType:
+    if not evidence.findings:
+        return Text("No part of a step stands out.")
+    table = _grid()
+    for finding in evidence.findings:
+        place = printable(str(finding.place)) if finding.place else ""
+        table.add_row(finding.code, printable(finding.title), Text(place, style="dim"))
+    return table
+
+
+def _trials(evidence: Evidence) -> RenderableType:
+    if not evidence.trials:
+        return Text("Nothing: no technique answers these findings.")
+    table = _grid()
+    for trial in evidence.trials:
+        word = trial.outcome.replace("_", " ")
+        style = STYLES.get(trial.outcome, "yellow")
+        name = printable(trial.candidate.technique)
+        table.add_row(name, _ratio(trial), Text(word, style=style), Text(printable(trial.why)))
+    return table
+
+
+def _ratio(trial: Trial) -> str:
+    return f"{trial.comparison.ratio:.2f}x" if trial.comparison else "-"
+
+
+def _worth(evidence: Evidence) -> RenderableType:
+    speed = evidence.speed
+    assert speed is not None  # a recipe has a speed claim
+    table = _grid()
+    rate = f"{speed.a_rows_per_s:,.0f} -> {speed.b_rows_per_s:,.0f} rows/s"
+    noise = f"identical arms here differ by up to {100 * (speed.noise_floor - 1):.1f} %"
+    table.add_row("throughput", f"{rate} ({noise})")
+    if speed.break_even_rows is not None and speed.warmup_extra_s > 0:
+        extra = f"{duration(speed.warmup_extra_s)} more to warm up"
+        table.add_row("break-even", f"{extra}, paid back after {speed.break_even_rows:,.0f} rows")
+    else:
+        table.add_row("break-even", "at once: it takes no longer to warm up")
+    confirmation = evidence.confirmation
+    if confirmation is not None and confirmation.a_memory and confirmation.b_memory:
+        before, after = confirmation.a_memory, confirmation.b_memory
+        table.add_row("peak memory", f"{_memory(before)} -> {_memory(after)}")
+    table.add_row("tuning took", duration(evidence.elapsed_s))
+    return table
+
+
+def _memory(memory: Memory) -> str:
+    if memory.device_allocated_bytes is not None:
+        return f"{size(memory.device_allocated_bytes)} on the device"
+    return f"{size(memory.host_bytes)} of the process" if memory.host_bytes else "not measured"
+
+
+def _next(evidence: Evidence, out: str) -> list[str]:
+    if evidence.outcome == "recipe":
+        return [
+            f"In your loop:  run = hasten.PerformanceOptimizer.from_recipe('{out}/recipe.toml')",
+            "                     .optimize_training_pipeline(model, loader, optimizer, loss)",
+            f"Check it:      hasten prove {printable(evidence.task)} {out}/recipe.toml",
+            f"Read it:       {out}/recipe.toml, and all that was measured in evidence.json",
+        ]
+    if evidence.outcome == "nothing_to_gain":
+        return [f"Nothing to apply. All that was measured is in {out}/evidence.json"]
+    return [
+        "Run it again on a quieter machine, or with more --minutes.",
+        f"All that was measured is in {out}/evidence.json",
+    ]
+
+
+def _grid() -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    for _ in range(2):
+        table.add_column()
+    return table

@@ -1,0 +1,53 @@
+"""The page of ``hasten env``."""
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from hasten.records.environment import Environment
+from hasten.records.plan import Rung
+from hasten.records.record import Record
+from hasten.report.text import size
+
+
+class TechniqueHere(Record, frozen=True, kw_only=True):
+    name: str
+    about: str
+    rung: Rung
+    unavailable: str | None
+    """Why this machine cannot run it; None where it can."""
+
+
+class EnvironmentReport(Record, frozen=True, kw_only=True):
+    environment: Environment
+    fingerprint: str
+    techniques: tuple[TechniqueHere, ...]
+
+
+def environment_card(report: EnvironmentReport) -> RenderableType:
+    here = report.environment
+    machine = Table.grid(padding=(0, 2))
+    rows = {
+        "device": f"{here.device.count} x {here.device.name}, {size(here.device.memory_bytes)}",
+        "cpu": here.cpu,
+        "cores": f"{here.cores_allowed:g} of {here.cores_present} may be used by this process",
+        "memory": size(here.memory_bytes),
+        "shared memory": size(here.shared_memory_bytes),
+        "system": here.system,
+        "versions": ", ".join(f"{name} {version}" for name, version in here.versions.items()),
+        "compiler": here.compiler or "none found on the path",
+        "fingerprint": report.fingerprint,
+    }
+    for name, value in rows.items():
+        machine.add_row(name, Text(value))
+    techniques = Table.grid(padding=(0, 2))
+    for each in report.techniques:
+        can = Text("can", style="green") if each.unavailable is None else Text("cannot", "yellow")
+        techniques.add_row(each.name, can, each.rung, Text(each.unavailable or each.about))
+    return Group(
+        Text("This machine", style="bold"),
+        Padding(machine, (0, 0, 1, 2)),
+        Text("Techniques here", style="bold"),
+        Padding(techniques, (0, 0, 0, 2)),
+    )

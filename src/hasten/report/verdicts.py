@@ -1,0 +1,58 @@
+"""The cards of ``hasten bench`` and ``hasten prove``."""
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from hasten.records.report import BenchReport, ProofReport
+from hasten.records.verdict import SpeedClaim, Verdict
+from hasten.report.text import printable
+
+STYLES: dict[Verdict, str] = {
+    "proven": "bold green",
+    "not_proven": "bold yellow",
+    "refuted": "bold red",
+}
+
+
+def bench_card(report: BenchReport) -> RenderableType:
+    a, b = printable(report.a), printable(report.b)
+    if report.speed is None:
+        why = report.confirmation.failure or _not_run(report)
+        return _headline("not_proven", f"{b} against {a}: {printable(why)}")
+    if report.regression:
+        claim = f"{b} is slower than {a}"
+        return Group(_headline("proven", claim), _figures(report.speed))
+    word = {"proven": "is faster", "refuted": "is not faster", "not_proven": "may be faster"}
+    claim = f"{b} {word[report.verdict]} than {a}"
+    shown: Verdict = "proven" if report.verdict == "refuted" else report.verdict
+    return Group(_headline(shown, claim), _figures(report.speed))
+
+
+def proof_card(report: ProofReport) -> RenderableType:
+    lines: list[RenderableType] = [_headline(report.verdict, printable(report.why))]
+    if report.speed is not None:
+        lines.append(_figures(report.speed))
+    lines += [
+        Text(f"  {check.name}: {check.verdict.replace('_', ' ')}, {printable(check.why)}")
+        for check in report.numerics.checks
+    ]
+    lines += [Text(f"  made on another machine: {printable(d)}") for d in report.differences]
+    return Group(*lines)
+
+
+def _headline(verdict: Verdict, text: str) -> Text:
+    word = Text(verdict.replace("_", " ").upper(), style=STYLES[verdict])
+    return word.append(f"  {text}", style="not bold default")
+
+
+def _figures(speed: SpeedClaim) -> Text:
+    return Text(
+        f"  {speed.ratio:.3f}x, 99 % interval {speed.low:.3f}x to {speed.high:.3f}x"
+        f" ({speed.a_rows_per_s:,.0f} -> {speed.b_rows_per_s:,.0f} rows/s);"
+        f" noise here {speed.noise_floor:.3f}x"
+    )
+
+
+def _not_run(report: BenchReport) -> str:
+    lost = [each for each in report.confirmation.applied if each.outcome != "done"]
+    return "; ".join(str(each) for each in lost)

@@ -1,0 +1,1 @@
+"""Pure numbers: no clock, no torch, no files."""

@@ -1,0 +1,79 @@
+"""Is arm B faster than arm A? Interleaved pairs, a bootstrap interval, a margin.
+
+Method: each round times a short block of both arms back to back, in random order. The figure is
+the median over rounds of log(A's seconds per row / B's), which a burst of foreign load, hitting
+both halves of a pair or few pairs, hardly moves. Its interval is a block bootstrap: runs of
+neighbouring rounds are drawn together, since neighbours are alike (drift, bursts).
+
+A difference is claimed only when the whole interval lies beyond a margin of 1 %: two identical
+processes keep an offset of about 0.3 % for as long as they live (memory placement), so that an
+interval that merely excludes 1 is wrong far more often than it says.
+
+Limits: the median does not see a cost that falls on few rounds, such as the restart of loader
+workers at an epoch's end. An offset between two processes is not averaged out by more rounds:
+the final word needs fresh processes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hasten.records.verdict import Decision
+
+MARGIN = 0.01
+CONFIDENCE = 0.99
+ROUNDS_PER_BLOCK = 5
+MINIMUM_ROUNDS = 20
+"""Four blocks. With fewer an interval has no meaning."""
+RESAMPLES = 4000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Of the ratio: how many times faster B is than A."""
+
+    ratio: float
+    low: float
+    high: float
+
+
+def ratio_interval(
+    a_s: Sequence[float], b_s: Sequence[float], *, confidence: float = CONFIDENCE, seed: int = 0
+) -> Interval:
+    """Median ratio of A's time to B's over paired rounds, with its bootstrap interval.
+
+    Fewer rounds than MINIMUM_ROUNDS give the interval from zero to infinity: they prove nothing.
+    """
+    if len(a_s) != len(b_s):
+        raise ValueError(f"arms are paired, and have {len(a_s)} and {len(b_s)} rounds")
+    logs = np.log(np.asarray(a_s, float)) - np.log(np.asarray(b_s, float))
+    if not np.isfinite(logs).all():
+        raise ValueError("a block took no time, or no finite one")
+    ratio = float(np.exp(np.median(logs))) if len(logs) else 1.0
+    if len(logs) < MINIMUM_ROUNDS:
+        return Interval(ratio, 0.0, float("inf"))
+    medians = np.median(_resampled(logs, seed), axis=1)
+    tail = (1 - confidence) / 2
+    low, high = np.exp(np.quantile(medians, [tail, 1 - tail]))
+    return Interval(ratio, float(low), float(high))
+
+
+def decide(interval: Interval, margin: float = MARGIN) -> Decision:
+    """ "same" is a claim too: the whole interval lies within the margin."""
+    beyond, within = 1 + margin, 1 / (1 + margin)
+    if interval.low > beyond:
+        return "faster"
+    if interval.high < within:
+        return "slower"
+    return "same" if interval.low > within and interval.high < beyond else "undecided"
+
+
+def _resampled(logs: np.ndarray, seed: int) -> np.ndarray:
+    """Rows of rounds drawn in runs of neighbours, wrapped around so that each is drawn alike."""
+    rounds = len(logs)
+    blocks = -(-rounds // ROUNDS_PER_BLOCK)
+    starts = np.random.default_rng(seed).integers(0, rounds, (RESAMPLES, blocks))
+    index = (starts[:, :, None] + np.arange(ROUNDS_PER_BLOCK)) % rounds
+    drawn: np.ndarray = logs[index.reshape(RESAMPLES, -1)[:, :rounds]]
+    return drawn

@@ -1,0 +1,75 @@
+"""Are two gradients the same but for rounding? The baseline's own sensitivity decides.
+
+A fixed tolerance cannot: a right channels-last network differs by 3e-3 from a right contiguous
+one, and a wrong gradient can differ by less. So the baseline's weights are perturbed by a tiny
+relative amount, about what a few reordered fp32 sums amount to, and it is measured how far that
+moves its gradients and updates. A candidate may differ by twice that, over all parameters
+together and for each alone.
+
+Each parameter also gets a floor, its share of the perturbation of the whole norm: a gradient that
+is zero but for rounding, as of a bias before BatchNorm, has nothing else to be measured against.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+ALLOWED = 2.0
+EPSILON = 1e-5
+"""Relative perturbation of the weights that stands for reordered fp32 sums."""
+
+
+@dataclass(frozen=True)
+class Norms:
+    """Of one quantity (gradients or updates of one step), by parameter name."""
+
+    size: Mapping[str, float]
+    """Norm of the baseline's."""
+    sensitivity: Mapping[str, float]
+    """Norm of the largest change that a perturbation of the weights caused."""
+    difference: Mapping[str, float]
+    """Norm of candidate minus baseline."""
+    resolution: Mapping[str, float]
+    """Norm below which a difference is the rounding of the stored numbers themselves."""
+
+
+@dataclass(frozen=True)
+class Excess:
+    """How much of the allowed difference is used; above 1 the candidate is another training."""
+
+    overall: float
+    worst: float
+    worst_name: str
+
+    @property
+    def largest(self) -> float:
+        return max(self.overall, self.worst)
+
+
+def excess(norms: Norms) -> Excess:
+    total_size = _norm(norms.size)
+    floor = EPSILON * total_size / math.sqrt(max(len(norms.size), 1))
+    allowed = {
+        name: ALLOWED * (norms.sensitivity[name] + floor + norms.resolution[name])
+        for name in norms.size
+    }
+    shares = {name: _share(norms.difference[name], allowed[name]) for name in norms.size}
+    worst_name = max(shares, key=lambda name: shares[name], default="")
+    overall = ALLOWED * (_norm(norms.sensitivity) + EPSILON * total_size + _norm(norms.resolution))
+    return Excess(
+        overall=_share(_norm(norms.difference), overall),
+        worst=shares.get(worst_name, 0.0),
+        worst_name=worst_name,
+    )
+
+
+def _share(difference: float, allowed: float) -> float:
+    if math.isnan(difference) or math.isnan(allowed):
+        return math.inf
+    if difference == 0:
+        return 0.0
+    return difference / allowed if allowed else math.inf
+
+
+def _norm(norms: Mapping[str, float]) -> float:
+    return math.sqrt(sum(value * value for value in norms.values()))

@@ -1,0 +1,1 @@
+"""What to train: the contract, loading by name, traits, and the live parts of a run."""

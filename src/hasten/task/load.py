@@ -1,0 +1,131 @@
+"""A task by its name: gallery:NAME[@SIZE], file.py:function or package.module:function."""
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from hasten.errors import HastenError
+from hasten.records.finding import Place
+from hasten.records.record import unknown_name
+from hasten.task.seed import seed_everything
+from hasten.task.task import Task
+
+Factory = Callable[[], Task]
+
+
+def load_factory(name: str) -> Factory:
+    """Import the user's function. Only this and ``build_task`` run the user's module code."""
+    source, colon, function = name.rpartition(":")
+    if not colon or not source or not function:
+        raise HastenError(
+            f"{name!r} does not name a task.",
+            fix="Use gallery:bloom, train.py:make_task or package.module:make_task.",
+        )
+    if source == "gallery":
+        return _gallery_factory(function)
+    module = _import(source)
+    made = getattr(module, function, None)
+    if made is None:
+        functions = [key for key, value in vars(module).items() if callable(value)]
+        raise unknown_name("function", function, functions, where=source)
+    if not callable(made):
+        raise HastenError(
+            f"{name} is a {type(made).__name__}, not a function.",
+            fix="Name a function without arguments that returns a hasten.Task.",
+        )
+    return made  # type: ignore[no-any-return]  # build_task checks what it returns
+
+
+def build_task(factory: Factory, name: str, seed: int) -> Task:
+    seed_everything(seed)
+    with_user_traceback = f"{name} raised while it built the task"
+    try:
+        task = factory()
+    except Exception as error:
+        raise user_error(with_user_traceback, error) from error
+    if not isinstance(task, Task):
+        raise HastenError(
+            f"{name} returned a {type(task).__name__}, not a hasten.Task.",
+            fix="Let it return hasten.Task(model=..., data=..., loss=..., optimizer=...).",
+        )
+    return task
+
+
+def user_error(what: str, error: BaseException) -> HastenError:
+    """Wrap what the user's code raised, with its own traceback and none of our frames."""
+    if isinstance(error, HastenError):
+        return error
+    ours = str(Path(__file__).parents[1])
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not (frame.filename.startswith(ours) and "gallery" not in frame.filename)
+        and not frame.filename.startswith("<frozen")
+    ]
+    text = "".join(traceback.format_list(frames))
+    text += "".join(traceback.format_exception_only(error))
+    return HastenError(
+        f"{what}: {type(error).__name__}: {error}",
+        fix="Mend that first; nothing was measured and nothing was written.",
+        detail=text,
+    )
+
+
+def place_of(factory: Factory) -> Place | None:
+    code = getattr(factory, "__code__", None)
+    return Place(path=_shown(code.co_filename), line=code.co_firstlineno) if code else None
+
+
+def _gallery_factory(name: str) -> Factory:
+    name, _, size = name.partition("@")
+    gallery = importlib.import_module("hasten.gallery")
+    names = [each.name for each in pkgutil.iter_modules(gallery.__path__)]
+    if name not in names:
+        raise unknown_name("gallery workload", name, names)
+    module = importlib.import_module(f"hasten.gallery.{name}.task")
+    if size and size not in module.SIZES:
+        raise unknown_name(f"size of gallery:{name}", size, module.SIZES)
+    return module.factory(size or "small")  # type: ignore[no-any-return]
+
+
+def _import(source: str) -> ModuleType:
+    try:
+        if source.endswith(".py"):
+            return _import_file(Path(source))
+        if "" not in sys.path and str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        return importlib.import_module(source)
+    except HastenError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise user_error(f"{source} does not import", error) from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise HastenError(f"There is no file {str(path)!r}.", fix="Check the task's name.")
+    path = path.resolve()
+    if path.stem in sys.modules:
+        raise HastenError(
+            f"A module named {path.stem!r} is loaded already, so {path.name} cannot be imported.",
+            fix="Give the file another name.",
+        )
+    # As `python file.py` would: its folder first, so that its own imports work.
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None  # a .py path always has a spec
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # loader workers unpickle the user's classes by this name
+    spec.loader.exec_module(module)
+    return module
+
+
+def _shown(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

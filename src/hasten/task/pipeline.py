@@ -1,0 +1,82 @@
+"""The live parts of one training run: what techniques replace and the step engine drives."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from hasten.errors import HastenError
+from hasten.task import batch as batches
+from hasten.task.task import Task, loss_of_pair, training_device
+
+
+@dataclass(kw_only=True)
+class Pipeline:
+    model: nn.Module
+    loader: Iterable[Any]
+    optimizers: list[Optimizer]
+    forward: Callable[..., Any]
+    """``forward(model, batch)``, the loss; with a state, ``forward(model, batch, state)``."""
+    device: torch.device
+    count: Callable[[Any], int] = batches.rows_in
+    clip_norm: float | None = None
+    schedulers: list[LRScheduler] = field(default_factory=list)
+    scheduler_unit: Literal["step", "epoch"] = "step"
+    initial_state: Callable[[], Any] | None = None
+    couples_batch: bool | None = None
+    batch_multiple_of: int = 1
+
+    @classmethod
+    def from_task(cls, task: Task) -> "Pipeline":
+        device = training_device()
+        model = task.model.to(device)
+        made = task.optimizer(model.parameters())
+        optimizers = [made] if isinstance(made, Optimizer) else list(made)
+        if not optimizers or not all(isinstance(each, Optimizer) for each in optimizers):
+            raise HastenError(
+                f"Task.optimizer returned {made!r}, not a torch optimizer.",
+                fix="Return an optimizer, such as torch.optim.AdamW(parameters), or several.",
+            )
+        return cls(
+            model=model,
+            loader=task.make_loader(),
+            optimizers=optimizers,
+            forward=task.forward or task.compute_loss,
+            device=device,
+            count=task.count or batches.rows_in,
+            clip_norm=task.clip_norm,
+            schedulers=[task.scheduler(each) for each in optimizers] if task.scheduler else [],
+            scheduler_unit=task.scheduler_unit,
+            initial_state=task.initial_state,
+            couples_batch=task.couples_batch,
+            batch_multiple_of=task.batch_multiple_of,
+        )
+
+    @classmethod
+    def from_loop(
+        cls,
+        model: nn.Module,
+        loader: Iterable[Any],
+        optimizer: Optimizer,
+        loss: Callable[[Any, Any], Tensor],
+        *,
+        clip_norm: float | None = None,
+        scheduler: LRScheduler | None = None,
+    ) -> "Pipeline":
+        """The parts of a loop that the user has already built, where the user put them."""
+        parameter = next(model.parameters(), None)
+        if parameter is None:
+            raise HastenError(f"{type(model).__name__} has no parameters.", fix="Pass a model.")
+        return cls(
+            model=model,
+            loader=loader,
+            optimizers=[optimizer],
+            forward=lambda model, batch: loss_of_pair(loss, model, batch),
+            device=parameter.device,
+            clip_norm=clip_norm,
+            schedulers=[scheduler] if scheduler else [],
+        )

@@ -1,0 +1,138 @@
+"""The contract between a user's training and Hasten.
+
+A task is made by the user's own function. Hasten seeds the random generators and calls that
+function, many times and in other processes: with the same seed it must give the same task.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from hasten.errors import HastenError
+
+Batch = Any
+"""A pytree of tensors: a tensor, or tuples, lists and dicts of them."""
+TrainingData = Dataset[Any] | DataLoader[Any] | Sequence[Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A figure of merit of the trained model: ``compute(outputs, targets)`` over all rows."""
+
+    compute: Callable[[Tensor, Tensor], Tensor]
+    higher_is_better: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What to train. Give ``loss``, or ``forward`` where a batch is not an (input, target) pair."""
+
+    model: nn.Module
+    data: TrainingData
+    """A Dataset, a DataLoader (its own batch size and order are kept), or a tuple of tensors."""
+    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer | Sequence[Optimizer]]
+    """Makes the optimizer, or several, of the model's parameters."""
+    loss: Callable[[Any, Any], Tensor] | None = None
+    """``loss(output, target)``, a scalar."""
+    forward: Callable[..., Any] | None = None
+    """``forward(model, batch)``, the scalar loss; with ``initial_state``,
+    ``forward(model, batch, state)``, the pair of loss and next state."""
+    batch_size: int | None = None
+    """Rows per optimizer step; left out where ``data`` is a DataLoader."""
+    shuffle: bool = True
+    evaluation_data: TrainingData | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    count: Callable[[Batch], int] | None = None
+    """By what parts of a batch are weighted: rows unless given, tokens for a token loss."""
+    clip_norm: float | None = None
+    scheduler: Callable[[Optimizer], LRScheduler] | None = None
+    scheduler_unit: Literal["step", "epoch"] = "step"
+    initial_state: Callable[[], Any] | None = None
+    """State carried from batch to batch, made anew at each epoch; gradients are cut between."""
+    couples_batch: bool | None = None
+    """Whether the loss compares rows of a batch, so that it cannot be split. None: probe."""
+    batch_multiple_of: int = 1
+    """A batch is only ever split into pieces of a multiple of this, such as 2 for pairs."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, nn.Module):
+            raise HastenError(
+                f"Task.model is a {type(self.model).__name__}, not a torch.nn.Module.",
+                fix="Pass the model object, built.",
+            )
+        if (self.loss is None) == (self.forward is None):
+            given = "neither" if self.loss is None else "both"
+            raise HastenError(
+                f"Task needs loss or forward, one of the two, and {given} is given.",
+                fix="Give loss(output, target), or forward(model, batch) that returns the loss.",
+            )
+        if self.initial_state is not None and self.forward is None:
+            raise HastenError(
+                "Task.initial_state is given without forward.",
+                fix="Give forward(model, batch, state) that returns the loss and the next state.",
+            )
+        if isinstance(self.data, DataLoader):
+            if self.batch_size not in (None, self.data.batch_size):
+                raise HastenError(
+                    f"batch_size={self.batch_size} is not the DataLoader's {self.data.batch_size}.",
+                    fix="Leave Task.batch_size out; the DataLoader's is used.",
+                )
+        elif self.batch_size is None or self.batch_size < 1:
+            raise HastenError(
+                f"Task.batch_size={self.batch_size} gives no batches.",
+                fix="Set it to the rows of one optimizer step, 1 or more.",
+            )
+        if self.batch_multiple_of < 1:
+            raise HastenError(
+                f"Task.batch_multiple_of={self.batch_multiple_of} is not possible.",
+                fix="Use 1, or 2 for a loss over pairs.",
+            )
+
+    def make_loader(self) -> DataLoader[Any]:
+        """The loader of the naive arm: the user's own, or the plain one that torch would make."""
+        if isinstance(self.data, DataLoader):
+            return self.data
+        return DataLoader(as_dataset(self.data), batch_size=self.batch_size, shuffle=self.shuffle)
+
+    def compute_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The loss of one batch, for a task that carries no state."""
+        if self.forward is not None:
+            loss: Tensor = self.forward(model, batch)
+            return loss
+        assert self.loss is not None  # held by __post_init__
+        return loss_of_pair(self.loss, model, batch)
+
+
+def as_dataset(data: Dataset[Any] | Sequence[Tensor]) -> Dataset[Any]:
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, Sequence) and data and all(isinstance(t, Tensor) for t in data):
+        return TensorDataset(*data)
+    raise HastenError(
+        f"Task.data is a {type(data).__name__}, which is not training data.",
+        fix="Pass a Dataset, a DataLoader, or a tuple of tensors with equal first dimension.",
+    )
+
+
+def loss_of_pair(loss: Callable[[Any, Any], Tensor], model: nn.Module, batch: Batch) -> Tensor:
+    if not isinstance(batch, tuple | list) or len(batch) != 2:
+        shape = f"a {type(batch).__name__}"
+        if isinstance(batch, tuple | list):
+            shape += f" of {len(batch)}"
+        raise HastenError(
+            f"loss(output, target) needs batches of (input, target), and this one is {shape}.",
+            fix="Give the task forward(model, batch) that returns the loss.",
+        )
+    inputs, target = batch
+    return loss(model(inputs), target)
+
+
+def training_device() -> torch.device:
+    """Where a task trains: the accelerator where there is one, else the CPU."""
+    return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")

@@ -1,0 +1,223 @@
+"""Reads what the model, the data and the loss of a pipeline are."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    default_collate,
+)
+
+from hasten.records.traits import (
+    DataTraits,
+    Family,
+    ModelTraits,
+    OptimizerTraits,
+    Reduction,
+    Traits,
+)
+from hasten.task import batch as batches
+from hasten.task.pipeline import Pipeline
+from hasten.task.seed import random_state, restore_random_state
+
+FAMILIES: dict[Family, tuple[type[nn.Module], ...]] = {
+    "attention": (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
+    "batchnorm": (nn.modules.batchnorm._BatchNorm,),
+    "conv": (nn.modules.conv._ConvNd,),
+    "dropout": (nn.modules.dropout._DropoutNd,),
+    "embedding": (nn.Embedding, nn.EmbeddingBag),
+    "linear": (nn.Linear,),
+    "recurrent": (nn.RNNBase, nn.RNNCellBase),
+}
+FUSED_OPTIMIZERS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad)
+# These draw all their randomness when the epoch starts.
+KNOWN_SAMPLERS = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
+REDUCTION_TOLERANCE = 1e-4
+"""Relative; an fp32 loss over halves is within 1e-6 of the whole, a coupled one is percent off."""
+
+
+def read_traits(pipeline: Pipeline, batch: Any | None = None) -> Traits:
+    """Reads without disturbing: the random generators and the model's mode are put back.
+
+    ``batch`` is used to probe how the loss combines rows; without one that stays unknown.
+    """
+    reduction: Reduction = "unknown" if batch is None else _loss_reduction(pipeline, batch)
+    if pipeline.couples_batch is not None:  # the user's word goes before the probe's
+        reduction = "coupled" if pipeline.couples_batch else _uncoupled(reduction)
+    return Traits(
+        model=_model_traits(pipeline.model),
+        data=_data_traits(pipeline.loader),
+        optimizers=tuple(_optimizer_traits(each) for each in pipeline.optimizers),
+        loss_reduction=reduction,
+    )
+
+
+def _uncoupled(reduction: Reduction) -> Reduction:
+    return "unknown" if reduction == "coupled" else reduction
+
+
+def _model_traits(model: nn.Module) -> ModelTraits:
+    parameters = list(model.parameters())
+    modules = list(model.modules())
+    families = [name for name, kinds in FAMILIES.items() if _any_of(modules, kinds)]
+    return ModelTraits(
+        name=type(model).__name__,
+        parameters=sum(p.numel() for p in parameters),
+        parameter_bytes=sum(p.numel() * p.element_size() for p in parameters),
+        families=tuple(families),
+        repeated_blocks=tuple(sorted(_repeated_blocks(modules))),
+    )
+
+
+def _any_of(modules: list[nn.Module], kinds: tuple[type[nn.Module], ...]) -> bool:
+    return any(isinstance(module, kinds) for module in modules)
+
+
+def _repeated_blocks(modules: list[nn.Module]) -> set[str]:
+    repeated = set()
+    for module in modules:
+        if isinstance(module, nn.ModuleList | nn.Sequential):
+            kinds = Counter(type(child) for child in module if any(child.children()))
+            repeated |= {kind.__name__ for kind, times in kinds.items() if times > 1}
+    return repeated
+
+
+def _data_traits(loader: object) -> DataTraits:
+    if not isinstance(loader, DataLoader):
+        return DataTraits(
+            kind="other",
+            rows=None,
+            batch_size=None,
+            workers=0,
+            default_collate=False,
+            known_sampler=False,
+            draws_random=None,
+        )
+    dataset = loader.dataset
+    iterable = isinstance(dataset, IterableDataset)
+    tensors = type(dataset) is TensorDataset
+    return DataTraits(
+        kind="iterable" if iterable else "tensors" if tensors else "map",
+        rows=None if iterable else len(dataset),  # type: ignore[arg-type]
+        batch_size=loader.batch_size,
+        workers=loader.num_workers,
+        default_collate=loader.collate_fn is default_collate,
+        known_sampler=_known_sampler(loader),
+        draws_random=None if iterable else _draws_random(dataset),
+    )
+
+
+def _known_sampler(loader: DataLoader[Any]) -> bool:
+    return type(loader.batch_sampler) is BatchSampler and type(loader.sampler) in KNOWN_SAMPLERS
+
+
+def _draws_random(dataset: Any) -> bool | None:
+    """Read the first item twice: did it read differently, or move a random generator?
+
+    Shows randomness, never its absence: an item further on may still be random.
+    """
+    if not len(dataset):
+        return None
+    state = random_state()
+    try:
+        first, second = dataset[0], dataset[0]
+        moved = not _same_random_state(state)
+    finally:
+        restore_random_state(state)
+    pairs = zip(batches.tensors_of(first), batches.tensors_of(second), strict=False)
+    return moved or any(not torch.equal(a, b) for a, b in pairs)
+
+
+def _same_random_state(state: dict[str, Any]) -> bool:
+    numpy_now = np.random.get_state(legacy=False)["state"]
+    numpy_then = state["numpy"]["state"]
+    return (
+        random.getstate() == state["python"]
+        and torch.equal(torch.get_rng_state(), state["torch"])
+        and numpy_now["pos"] == numpy_then["pos"]
+        and bool(np.array_equal(numpy_now["key"], numpy_then["key"]))
+    )
+
+
+def can_fuse(optimizer: Optimizer) -> bool:
+    """Whether torch has a fused kernel for this optimizer and all of its parameters."""
+    groups = optimizer.param_groups
+    return (
+        type(optimizer) in FUSED_OPTIMIZERS
+        and all(p.is_floating_point() and p.layout == torch.strided for p in _parameters(optimizer))
+        and not any(group.get("differentiable") for group in groups)
+    )
+
+
+def _parameters(optimizer: Optimizer) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _optimizer_traits(optimizer: Optimizer) -> OptimizerTraits:
+    groups = optimizer.param_groups
+    flags = {name: all(group.get(name) for group in groups) for name in ("fused", "foreach")}
+    known = type(optimizer) in FUSED_OPTIMIZERS
+    default_foreach = all(group.get("foreach") is None for group in groups) and any(
+        p.device.type == "cuda" for p in _parameters(optimizer)
+    )
+    if flags["fused"]:
+        implementation = "fused"
+    elif flags["foreach"] or (known and default_foreach):
+        implementation = "foreach"
+    else:
+        implementation = "loop" if known else "other"
+    return OptimizerTraits(
+        name=type(optimizer).__name__,
+        implementation=implementation,  # type: ignore[arg-type]
+        can_fuse=can_fuse(optimizer),
+    )
+
+
+@torch.no_grad()
+def _loss_reduction(pipeline: Pipeline, batch: Any) -> Reduction:
+    """Compare the whole batch's loss with its halves' (method of the coupling probe).
+
+    In evaluation mode, so that dropout and BatchNorm do not differ between the pieces; BatchNorm
+    couples rows all the same and is found by its type. Limits: a loss that couples rows only in
+    training mode is not seen.
+    """
+    if pipeline.initial_state is not None:
+        return "unknown"
+    batch = batches.move(batch, pipeline.device)
+    sizes = batches.ragged_halves(batches.rows_in(batch), pipeline.batch_multiple_of)
+    if sizes is None:
+        return "unknown"
+    modes = {module: module.training for module in pipeline.model.modules()}
+    state = random_state()
+    try:
+        pipeline.model.eval()
+        pieces = batches.split(batch, sizes)
+        whole = float(_loss(pipeline, batch))
+        parts = [float(_loss(pipeline, piece)) for piece in pieces]
+    finally:
+        for module, training in modes.items():
+            module.training = training
+        restore_random_state(state)
+    counts = [pipeline.count(piece) for piece in pieces]
+    mean = sum(n * part for n, part in zip(counts, parts, strict=True)) / max(sum(counts), 1)
+    scale = max(abs(whole), 1e-12) * REDUCTION_TOLERANCE
+    if abs(whole - mean) <= scale:
+        return "mean"
+    return "sum" if abs(whole - sum(parts)) <= scale else "coupled"
+
+
+def _loss(pipeline: Pipeline, batch: Any) -> Tensor:
+    loss: Tensor = pipeline.forward(pipeline.model, batch)
+    return loss

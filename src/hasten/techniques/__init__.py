@@ -1,0 +1,1 @@
+"""One optimization per file. ``registry`` knows them all; ``technique`` is what each must say."""

@@ -1,0 +1,51 @@
+"""Fetch in-memory tensors a batch at a time instead of row by row."""
+
+from torch.utils.data import DataLoader
+
+from hasten.data.batched import BatchedLoader, cannot_batch
+from hasten.records.environment import Environment
+from hasten.records.plan import Rung
+from hasten.records.traits import Traits
+from hasten.task.pipeline import Pipeline
+from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
+
+
+class BatchedLoaderPart(Part, frozen=True, kw_only=True):
+    pass
+
+
+class BatchedLoaderTechnique(Technique[BatchedLoaderPart]):
+    name = "batched_loader"
+    part = BatchedLoaderPart
+    stage = Stage.DATA
+    rung = Rung.BITWISE
+    answers = ("data-wait",)
+    about = "Gathers a whole batch of in-memory tensors at once; same batches, same order."
+
+    def unsuited(self, traits: Traits) -> str | None:
+        data = traits.data
+        if data.kind != "tensors":
+            return "the data is not a plain TensorDataset"
+        if not data.default_collate:
+            return "the loader has a collate function of its own"
+        if data.workers and not data.known_sampler:
+            # Workers ask a sampler for indices ahead of time: one that draws randomness as it
+            # goes would draw it at other moments without them.
+            return "the loader has workers and a sampler of its own"
+        return None
+
+    def to_try(self, environment: Environment, traits: Traits) -> list[BatchedLoaderPart]:
+        return [BatchedLoaderPart()]
+
+    def apply(self, pipeline: Pipeline, part: BatchedLoaderPart) -> Effect:
+        before = pipeline.loader
+        reason = cannot_batch(before)
+        if reason:
+            raise CannotApply(reason)
+        assert isinstance(before, DataLoader)  # held by cannot_batch
+        pipeline.loader = BatchedLoader(before)
+
+        def undo() -> None:
+            pipeline.loader = before
+
+        return Effect(why=f"batches of {before.batch_size} gathered at once", undo=undo)

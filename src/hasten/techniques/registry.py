@@ -1,0 +1,111 @@
+"""All techniques by name, and the decoding of a plan's parts by their owners."""
+
+from typing import Any
+
+import msgspec
+
+from hasten.errors import HastenError
+from hasten.records.environment import Environment
+from hasten.records.plan import Plan, Rung
+from hasten.records.recipe import Recipe
+from hasten.records.record import from_builtins, unknown_name
+from hasten.records.traits import Traits
+from hasten.records.trial import Offer
+from hasten.techniques.batched_loader import BatchedLoaderTechnique
+from hasten.techniques.compile import CompileTechnique
+from hasten.techniques.fused_optimizer import FusedOptimizerTechnique
+from hasten.techniques.technique import Part, Stage, Technique
+
+_techniques: dict[str, Technique[Any]] = {}
+
+
+def register_technique(technique: type[Technique[Any]]) -> type[Technique[Any]]:
+    """Make a technique known by its name. A user's own is treated just as a bundled one.
+
+    Call it where the task is defined, so that every process that builds the task knows it too.
+    """
+    name = technique.name
+    if not name.isidentifier():
+        raise HastenError(f"{name!r} cannot name a technique.", fix="Use a Python identifier.")
+    known = _techniques.get(name)
+    if known is not None and type(known) is not technique:
+        raise HastenError(
+            f"A technique named {name!r} is registered already ({type(known).__name__}).",
+            fix="Give yours another name.",
+        )
+    if not issubclass(technique.part, Part):
+        raise HastenError(
+            f"{technique.__name__}.part is not a subclass of hasten.Part.",
+            fix="Let its settings be a class that derives from hasten.Part.",
+        )
+    _techniques[name] = technique()
+    return technique
+
+
+for bundled in (BatchedLoaderTechnique, CompileTechnique, FusedOptimizerTechnique):
+    register_technique(bundled)
+
+
+def all_techniques() -> list[Technique[Any]]:
+    """In the order in which they compose."""
+    return sorted(_techniques.values(), key=lambda each: (each.stage, each.name))
+
+
+def get_technique(name: str, *, where: str = "") -> Technique[Any]:
+    if name not in _techniques:
+        raise unknown_name("technique", name, _techniques, where=where)
+    return _techniques[name]
+
+
+def decode(plan: Plan, *, where: str = "plan") -> list[tuple[Technique[Any], Part]]:
+    """The plan's parts as their owners' structures, in the order of composition."""
+    decoded = []
+    for name, raw in plan.parts.items():
+        technique = get_technique(name, where=where)
+        part = from_builtins(raw, technique.part, where=where, path=f"plan.{name}")
+        decoded.append((technique, part))
+    return sorted(decoded, key=lambda pair: (pair[0].stage, pair[0].name))
+
+
+def rung_of(plan: Plan) -> Rung:
+    return Rung.deepest(get_technique(name).rung for name in plan.parts)
+
+
+def refusal(technique: Technique[Any], environment: Environment, traits: Traits) -> str | None:
+    return technique.unavailable(environment) or technique.unsuited(traits)
+
+
+def offers(environment: Environment, traits: Traits) -> tuple[Offer, ...]:
+    """What each technique would try on this task and machine, or why it would not."""
+    return tuple(_offer(each, environment, traits) for each in all_techniques())
+
+
+def _offer(technique: Technique[Any], environment: Environment, traits: Traits) -> Offer:
+    reason = refusal(technique, environment, traits)
+    parts = () if reason else technique.to_try(environment, traits)
+    return Offer(
+        technique=technique.name,
+        rung=technique.rung,
+        answers=technique.answers,
+        parts=tuple(msgspec.to_builtins(part) for part in parts),
+        changes_data=technique.stage is Stage.DATA,
+        slow_to_prepare=technique.slow_to_prepare,
+        refusal=reason,
+    )
+
+
+def recipe_schema() -> dict[str, Any]:
+    """JSON Schema of recipe.toml with every technique's settings, so that editors complete it."""
+    schema = msgspec.json.schema(Recipe)
+    recipe = schema["$defs"]["Recipe"]
+    recipe["properties"]["plan"] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {each.name: _part_schema(each) for each in all_techniques()},
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _part_schema(technique: Technique[Any]) -> dict[str, Any]:
+    _, components = msgspec.json.schema_components([technique.part])
+    return {**components[technique.part.__name__], "description": technique.about}

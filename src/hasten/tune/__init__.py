@@ -1,0 +1,1 @@
+"""Propose, search, confirm, prove, write down."""

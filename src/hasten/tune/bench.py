@@ -1,0 +1,89 @@
+"""Compare two plans of a task, and re-prove a recipe: the parts of a tuning, by themselves."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hasten.errors import HastenError
+from hasten.measure.lab import Lab
+from hasten.measure.messages import Described
+from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.recipe import Recipe, other_machine, read_recipe
+from hasten.records.record import unknown_name
+from hasten.records.report import BenchReport, ProofReport
+from hasten.tune.conclude import conclude
+from hasten.tune.confirm import claim_speed, confirm, measure_noise, noise_floor
+from hasten.tune.prove import Prover
+
+Tell = Callable[[str], None]
+
+
+def bench(task: str, a: str, b: str, *, seed: int, tell: Tell) -> BenchReport:
+    """Is ``b`` faster than ``a``? Each is "naive", a level or the path of a recipe."""
+    recipes = {name: read_recipe(Path(name)) for name in (a, b) if name.endswith(".toml")}
+    with Lab(task, seed) as lab:
+        tell(f"building {task} and running one step")
+        described = lab.describe(*(recipe.as_plan() for recipe in recipes.values()))
+        plan_a, plan_b = (_plan_named(name, described, recipes) for name in (a, b))
+        control = measure_noise(lab, plan_a, tell)
+        confirmation = confirm(lab, plan_a, plan_b, tell)
+    speed = claim_speed(confirmation, noise_floor(control))
+    slower = speed is not None and speed.high < 1 / speed.noise_floor
+    return BenchReport(
+        task=task,
+        a=a,
+        b=b,
+        plan_a=plan_a,
+        plan_b=plan_b,
+        verdict="not_proven" if speed is None else speed.verdict,
+        regression=slower,
+        environment=described.environment,
+        control=control,
+        confirmation=confirmation,
+        speed=speed,
+    )
+
+
+def prove(task: str, path: Path, *, seed: int, tell: Tell) -> ProofReport:
+    """Measure and prove a recipe anew. Where it was made is reported and decides nothing."""
+    recipe = read_recipe(path)
+    plan = recipe.as_plan()
+    with Lab(task, seed) as lab:
+        tell(f"building {task} and running one step")
+        described = lab.describe(plan)
+        rung = Rung.deepest(described.rungs[name] for name in plan.parts)
+        if rung not in (Rung.BITWISE, Rung.ROUNDING):
+            raise HastenError(
+                f"{path} has a technique on the {rung} rung, which cannot be proven yet.",
+                fix="Take that part out of the plan.",
+            )
+        tell("proving that the training stays the same")
+        numerics = Prover(lab, described.traits, seed).prove(plan, rung, check_data=True)
+        control = measure_noise(lab, NAIVE, tell)
+        confirmation = confirm(lab, NAIVE, plan, tell)
+    speed = claim_speed(confirmation, noise_floor(control))
+    _, verdict, why = conclude((), confirmation, speed, numerics)
+    return ProofReport(
+        task=task,
+        recipe=str(path),
+        verdict=verdict,
+        why=why,
+        environment=described.environment,
+        differences=tuple(described.environment.differences(recipe.environment)),
+        control=control,
+        confirmation=confirmation,
+        speed=speed,
+        numerics=numerics,
+    )
+
+
+def _plan_named(name: str, described: Described, recipes: dict[str, Recipe]) -> Plan:
+    if name in recipes:
+        recipe = recipes[name]
+        differences = described.environment.differences(recipe.environment)
+        if differences:
+            raise other_machine(name, differences)
+        return recipe.as_plan()
+    plans = {"naive": NAIVE, **described.levels}
+    if name not in plans:
+        raise unknown_name("arm", name, [*plans, "a recipe.toml"])
+    return plans[name]

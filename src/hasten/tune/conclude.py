@@ -1,0 +1,40 @@
+"""The claims become one outcome. Fails closed: a missing claim is an unproven one."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from hasten.records.recipe import Confirmation
+from hasten.records.trial import Trial
+from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
+
+Conclusion = Literal["recipe", "nothing_to_gain", "unproven"]
+
+
+def conclude(
+    trials: Sequence[Trial],
+    confirmation: Confirmation | None,
+    speed: SpeedClaim | None,
+    numerics: NumericsClaim | None,
+) -> tuple[Conclusion, Verdict, str]:
+    """What the tuning came to, the verdict on "it is faster and the same", and why."""
+    if confirmation is None:
+        return _nothing_kept(trials)
+    if numerics is None or numerics.verdict != "proven":
+        verdict: Verdict = "not_proven" if numerics is None else numerics.verdict
+        return "unproven", verdict, numerics.why() if numerics else "numerics were not checked"
+    if speed is None:
+        why = confirmation.failure or "a technique did not run in the fresh processes"
+        return "unproven", "not_proven", why
+    if speed.verdict != "proven":
+        interval = f"{speed.low:.3f}x to {speed.high:.3f}x"
+        why = f"fresh processes gave {interval}, and noise here is {speed.noise_floor:.3f}x"
+        return "unproven", speed.verdict, why
+    return "recipe", "proven", "faster in fresh processes, and the same training"
+
+
+def _nothing_kept(trials: Sequence[Trial]) -> tuple[Conclusion, Verdict, str]:
+    doubtful = [each for each in trials if each.outcome in ("no_verdict", "not_proven")]
+    if doubtful:
+        names = ", ".join(each.candidate.technique for each in doubtful)
+        return "unproven", "not_proven", f"no verdict on {names}"
+    return "nothing_to_gain", "not_proven", "no change that was tried made the training faster"

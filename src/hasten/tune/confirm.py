@@ -1,0 +1,88 @@
+"""The final word on speed: fresh processes, and beyond what identical arms showed."""
+
+import math
+import statistics
+from collections.abc import Callable
+
+from hasten.measure.compare import compare
+from hasten.measure.lab import Lab, memory_of
+from hasten.measure.worker import WorkerFailure
+from hasten.records.applied import Applied
+from hasten.records.plan import Plan
+from hasten.records.recipe import Confirmation
+from hasten.records.verdict import Comparison, SpeedClaim, Verdict
+from hasten.stats.paired import MARGIN
+
+PAIRS = 2
+"""Two processes keep an offset for as long as they live; a second pair has another one."""
+
+
+def measure_noise(lab: Lab, plan: Plan, tell: Callable[[str], None]) -> Comparison:
+    """Two identical arms, in processes of their own: what difference is none?"""
+    tell(f"measuring the noise of this machine ({plan} against itself)")
+    try:
+        one, other = lab.arms(plan, plan)
+        return compare(one, other, seed=lab.seed)
+    except WorkerFailure as failure:
+        raise failure.as_error() from failure
+    finally:
+        lab.close_workers()
+
+
+def confirm(lab: Lab, a: Plan, b: Plan, tell: Callable[[str], None]) -> Confirmation:
+    """Plan B against plan A in pairs of fresh processes."""
+    pairs: list[Comparison] = []
+    applied: tuple[Applied, ...] = ()
+    a_memory = b_memory = failure = None
+    for number in range(1, PAIRS + 1):
+        tell(f"confirming in fresh processes ({number} of {PAIRS})")
+        try:
+            arm_a, arm_b = lab.arms(a, b)
+            pairs.append(compare(arm_a, arm_b, seed=1000 + number))
+            a_memory, b_memory = memory_of(arm_a), memory_of(arm_b)
+            applied = (*arm_a.applied, *arm_b.applied)
+        except WorkerFailure as error:
+            failure = error.failed.what
+            break
+        finally:
+            lab.close_workers()
+    return Confirmation(
+        pairs=tuple(pairs),
+        applied=applied,
+        a_memory=a_memory,
+        b_memory=b_memory,
+        failure=failure,
+    )
+
+
+def noise_floor(control: Comparison) -> float:
+    """What two identical arms could not be told from; a claim must lie beyond it."""
+    return max(1 + MARGIN, control.high, 1 / control.low if control.low else math.inf)
+
+
+def claim_speed(confirmation: Confirmation, floor: float) -> SpeedClaim | None:
+    """The interval covers those of all pairs, so that one lucky process proves nothing.
+
+    No claim at all where a pair is missing or a technique did not really run.
+    """
+    pairs = confirmation.pairs
+    if len(pairs) < PAIRS or any(each.outcome != "done" for each in confirmation.applied):
+        return None
+    low, high = min(each.low for each in pairs), max(each.high for each in pairs)
+    ratio = math.exp(statistics.fmean(math.log(each.ratio) for each in pairs))
+    verdict: Verdict = "proven" if low > floor else "refuted" if high < floor else "not_proven"
+    a_s = statistics.median(each.a_s for pair in pairs for each in pair.rounds)
+    b_s = a_s / ratio
+    extra = statistics.fmean(each.b_warmup_s - each.a_warmup_s for each in pairs)
+    saved_s = a_s - b_s
+    return SpeedClaim(
+        verdict=verdict,
+        ratio=ratio,
+        low=low,
+        high=high,
+        noise_floor=floor,
+        a_rows_per_s=1 / a_s,
+        b_rows_per_s=1 / b_s,
+        warmup_extra_s=extra,
+        break_even_rows=max(extra, 0.0) / saved_s if saved_s > 0 else None,
+    )

@@ -1,0 +1,93 @@
+"""The files of a tuning: a journal while it goes on, recipe and evidence at its end."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from hasten import __version__
+from hasten.errors import HastenError
+from hasten.host.files import write_atomically
+from hasten.records.recipe import (
+    RECIPE_FORMAT,
+    Evidence,
+    Recipe,
+    RecipeNumerics,
+    RecipeSpeed,
+)
+from hasten.records.record import Record, to_json, to_toml
+
+RECIPE = "recipe.toml"
+PREVIOUS = "recipe.previous.toml"
+EVIDENCE = "evidence.json"
+SCHEMA = "recipe.schema.json"
+JOURNAL = "journal.jsonl"
+
+
+class Journal:
+    """One line of JSON for each thing that was learnt, flushed at once: a stopped tuning keeps
+    what it had. The folder is made with the first line, so that bad input writes nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        _refuse_unusable(folder)
+        self.folder = folder
+        self._begun = False
+
+    def note(self, record: Record) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        line = msgspec.json.encode({type(record).__name__.lower(): record})
+        with (self.folder / JOURNAL).open("ab" if self._begun else "wb") as file:
+            file.write(line + b"\n")
+        self._begun = True
+
+
+def write_outcome(folder: Path, evidence: Evidence, schema: bytes) -> None:
+    """Evidence first and recipe last: a recipe that is there is whole. An old one is kept aside,
+    since it may have been edited."""
+    folder.mkdir(parents=True, exist_ok=True)
+    recipe = folder / RECIPE
+    if recipe.exists():
+        recipe.replace(folder / PREVIOUS)
+    content = to_json(evidence)
+    write_atomically(folder / EVIDENCE, content)
+    if evidence.outcome == "recipe":
+        write_atomically(folder / SCHEMA, msgspec.json.format(schema, indent=1))
+        text = recipe_text(make_recipe(evidence, hashlib.sha256(content).hexdigest()))
+        write_atomically(recipe, text.encode())
+
+
+def make_recipe(evidence: Evidence, evidence_sha256: str) -> Recipe:
+    if evidence.speed is None or evidence.numerics is None:
+        raise AssertionError("a recipe is made of two claims")
+    return Recipe(
+        format=RECIPE_FORMAT,
+        task=evidence.task,
+        created=evidence.created,
+        hasten=__version__,
+        evidence_sha256=evidence_sha256,
+        plan=evidence.plan.parts,
+        speed=RecipeSpeed(
+            verdict=evidence.speed.verdict,
+            ratio=round(evidence.speed.ratio, 4),
+            low=round(evidence.speed.low, 4),
+            high=round(evidence.speed.high, 4),
+        ),
+        numerics=RecipeNumerics(verdict=evidence.numerics.verdict, rung=evidence.numerics.rung),
+        environment=evidence.environment,
+    )
+
+
+def recipe_text(recipe: Recipe) -> str:
+    head = f"#:schema ./{SCHEMA}\n# Made by hasten tune; the evidence is in {EVIDENCE}.\n\n"
+    return head + to_toml(recipe)
+
+
+def _refuse_unusable(folder: Path) -> None:
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
+        raise HastenError(f"--out {folder}: {existing} is not a folder.", fix="Name another one.")
+    if not os.access(existing, os.W_OK):
+        raise HastenError(f"--out {folder}: {existing} is not writable.", fix="Name another one.")

@@ -1,0 +1,117 @@
+"""Greedy search: keep a change when it is faster beyond doubt and its rung holds."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from hasten.measure.compare import LOOKS_S, Arm, compare
+from hasten.measure.lab import Lab
+from hasten.measure.worker import WorkerFailure
+from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.trial import Candidate, Outcome, Trial
+from hasten.records.verdict import Comparison
+from hasten.stats.paired import CONFIDENCE
+from hasten.tune.prove import Prover
+
+
+class Search:
+    """Holds the incumbent: the best plan so far, in a worker that stays warm."""
+
+    def __init__(self, lab: Lab, prover: Prover, deadline: float) -> None:
+        self._lab = lab
+        self._prover = prover
+        self._arm: Arm | None = None
+        self._deadline = deadline
+        self.plan = NAIVE
+        self.rung = Rung.BITWISE
+        self.changes_data = False
+
+    def run(
+        self,
+        candidates: Sequence[Candidate],
+        tell: Callable[[str], None],
+        keep: Callable[[Trial], None],
+    ) -> None:
+        """Try each candidate on top of the incumbent; ``keep`` gets every trial as it ends."""
+        # Many candidates give many chances to win by luck: each gets its share of the error.
+        confidence = 1 - (1 - CONFIDENCE) / max(len(candidates), 1)
+        for number, candidate in enumerate(candidates, 1):
+            tell(f"trying {candidate.technique} ({number} of {len(candidates)})")
+            keep(self._try(candidate, confidence, number))
+        self._lab.close_workers()
+
+    def _try(self, candidate: Candidate, confidence: float, number: int) -> Trial:
+        left = self._deadline - time.monotonic()
+        if left < LOOKS_S[0]:
+            return Trial(candidate=candidate, outcome="not_tried", why="the time was spent")
+        plan = candidate.plan_on(self.plan)
+        try:
+            if self._arm is None:
+                (self._arm,) = self._lab.arms(self.plan)
+            (arm,) = self._lab.arms(plan)
+        except WorkerFailure as failure:
+            return Trial(candidate=candidate, outcome="failed", why=failure.failed.what)
+        trial = self._judge(candidate, plan, arm, confidence, number, min(left, LOOKS_S[-1]))
+        if trial.outcome == "kept":
+            self._arm.worker.close()
+            self._arm, self.plan = arm, plan
+            self.rung = Rung.deepest([self.rung, candidate.rung])
+            self.changes_data |= candidate.changes_data
+        else:
+            arm.worker.close()
+        return trial
+
+    def _judge(
+        self,
+        candidate: Candidate,
+        plan: Plan,
+        arm: Arm,
+        confidence: float,
+        number: int,
+        limit_s: float,
+    ) -> Trial:
+        assert self._arm is not None  # _try has started it
+        fallback = arm.fell_back()
+        if fallback is not None:
+            return Trial(
+                candidate=candidate, outcome="fell_back", why=fallback.why, applied=arm.applied
+            )
+        try:
+            comparison = compare(
+                self._arm,
+                arm,
+                seed=number,
+                only_faster=True,
+                confidence=confidence,
+                limit_s=limit_s,
+            )
+        except WorkerFailure as failure:
+            return Trial(candidate=candidate, outcome="failed", why=failure.failed.what)
+        if comparison.decision != "faster":
+            outcome, why = _not_faster(comparison)
+            return Trial(
+                candidate=candidate,
+                outcome=outcome,
+                why=why,
+                comparison=comparison,
+                applied=arm.applied,
+            )
+        arm.worker.pause()
+        rung = Rung.deepest([self.rung, candidate.rung])
+        claim = self._prover.prove(
+            plan, rung, check_data=self.changes_data or candidate.changes_data
+        )
+        proven = claim.verdict == "proven"
+        return Trial(
+            candidate=candidate,
+            outcome="kept" if proven else claim.verdict,  # type: ignore[arg-type]
+            why=claim.why(),
+            comparison=comparison,
+            numerics=claim,
+            applied=arm.applied,
+        )
+
+
+def _not_faster(comparison: Comparison) -> tuple[Outcome, str]:
+    if comparison.high < 1 + comparison.margin:
+        return "not_faster", f"at most {comparison.high:.3f}x"
+    return "no_verdict", f"between {comparison.low:.3f}x and {comparison.high:.3f}x: too noisy"

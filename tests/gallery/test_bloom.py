@@ -1,0 +1,221 @@
+"""The Bloom filter workload: its data, its encoders, and that the plain script trains the same."""
+
+import ast
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.utils.data import TensorDataset
+
+from hasten.gallery.bloom import naive
+from hasten.gallery.bloom.data import (
+    EVALUATION_SEED,
+    FILTER_BITS,
+    HASHES,
+    LABELS,
+    TRAINING_SEED,
+    Persons,
+    encode_bits,
+    encode_labels,
+    hash_positions,
+    make_filter,
+    make_persons,
+)
+from hasten.gallery.bloom.model import BloomMLP, dice
+from hasten.gallery.bloom.task import SIZES, factory
+from hasten.task.seed import seed_everything
+from hasten.task.task import Task, training_device
+
+LEARNING_EPOCHS = 8
+STEPS = 50
+
+
+@pytest.fixture(scope="module")
+def persons() -> Persons:
+    return make_persons(300, seed=7)
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return make_small_task(seed=0)
+
+
+def make_small_task(seed: int) -> Task:
+    seed_everything(seed)
+    return factory("small")()
+
+
+def tensors_of(data: object) -> tuple[Tensor, ...]:
+    assert isinstance(data, TensorDataset)
+    return data.tensors
+
+
+def train_plainly(task: Task, steps: int) -> list[float]:
+    device = training_device()
+    model = task.model.to(device)
+    optimizer = task.optimizer(model.parameters())
+    assert isinstance(optimizer, Optimizer)
+    losses = []
+    for _, batch in zip(range(steps), task.make_loader(), strict=False):
+        optimizer.zero_grad()
+        loss = task.compute_loss(model, [tensor.to(device) for tensor in batch])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def best_constant_guess(training_labels: Tensor, labels: Tensor) -> float:
+    """Chance: the same most frequent 2-grams for everybody, as many as suit the test data best."""
+    frequent = training_labels.mean(0).argsort(descending=True)
+    scores = []
+    for count in range(1, 101):
+        guess = torch.full_like(labels, -1.0)
+        guess[:, frequent[:count]] = 1.0
+        scores.append(dice(guess, labels).item())
+    return max(scores)
+
+
+def test_the_same_seed_makes_the_same_persons(persons: Persons) -> None:
+    assert make_persons(300, seed=7) == persons
+
+
+def test_another_seed_makes_other_persons(persons: Persons) -> None:
+    other = make_persons(300, seed=8)
+    assert other.given_name != persons.given_name
+    assert other.bits != persons.bits
+
+
+def test_training_and_evaluation_share_no_person() -> None:
+    training = make_persons(SIZES["small"].training_rows, TRAINING_SEED)
+    evaluation = make_persons(SIZES["small"].evaluation_rows, EVALUATION_SEED)
+    assert not set(training.bits) & set(evaluation.bits)
+
+
+def test_persons_look_like_a_register() -> None:
+    persons = make_persons(4096, TRAINING_SEED)
+    for name in persons.given_name + persons.surname:
+        assert re.fullmatch("[a-z]{2,}", name)
+    for birthday in persons.birthday:
+        assert re.fullmatch(r"[0-3]\d/[01]\d/(19|20)\d\d", birthday)
+    assert len(set(persons.given_name)) > 1000
+    assert len(set(persons.surname)) > 1000
+
+
+def test_the_global_random_generators_are_left_untouched() -> None:
+    seed_everything(3)
+    python, numpy, torch_state = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    made = make_persons(100, seed=7)
+    encode_bits(made.bits)
+    encode_labels(made.given_name, made.surname)
+    assert random.getstate() == python
+    assert all(np.array_equal(a, b) for a, b in zip(np.random.get_state(), numpy, strict=True))
+    assert torch.equal(torch.get_rng_state(), torch_state)
+
+
+def test_a_filter_holds_the_bits_of_its_two_grams_and_no_others() -> None:
+    two_grams = ["_a", "an", "nn", "na", "a_", "_l", "le", "ee", "e_"]
+    two_grams += ["01", "1/", "/0", "02", "2/", "/1", "19", "99", "90"]
+    expected = {position for each in two_grams for position in hash_positions(each)}
+    bits = make_filter("anna", "lee", "01/02/1990")
+    assert len(bits) == FILTER_BITS
+    assert {position for position, bit in enumerate(bits) if bit == "1"} == expected
+
+
+def test_a_two_gram_sets_as_many_bits_as_there_are_hashes() -> None:
+    for two_gram in naive.ALL_TWO_GRAMS:
+        assert len(set(hash_positions(two_gram))) == HASHES
+
+
+def test_labels_are_the_letter_two_grams_inside_each_name() -> None:
+    labels = encode_labels(["anna", "zoe"], ["lee", "az"])
+    found = [[naive.ALL_TWO_GRAMS[i] for i in row.nonzero().flatten().tolist()] for row in labels]
+    # Not "al" or "ea", which cross from one name to the next, and no padding.
+    assert found == [["an", "ee", "le", "na", "nn"], ["az", "oe", "zo"]]
+    assert labels.shape == (2, LABELS)
+
+
+def test_the_fast_encoders_equal_the_slow_ones(persons: Persons) -> None:
+    bits, labels = naive.make_dataset(persons).tensors
+    assert torch.equal(encode_bits(persons.bits), bits)
+    assert torch.equal(encode_labels(persons.given_name, persons.surname), labels)
+    assert encode_bits(persons.bits).dtype == torch.float32
+
+
+def test_dice_is_two_thirds_where_one_of_two_guesses_is_the_only_true_two_gram() -> None:
+    targets = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
+    outputs = torch.tensor([[5.0, 5.0, -5.0], [-5.0, 5.0, 5.0]])
+    assert dice(outputs, targets).item() == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_the_task_has_the_rows_of_its_size(task: Task) -> None:
+    bits, labels = tensors_of(task.data)
+    assert bits.shape == (4096, FILTER_BITS)
+    assert labels.shape == (4096, LABELS)
+    assert len(tensors_of(task.evaluation_data)[0]) == 512
+
+
+def test_the_same_seed_builds_the_same_task(task: Task) -> None:
+    again = make_small_task(seed=0)
+    for a, b in zip(tensors_of(task.data), tensors_of(again.data), strict=True):
+        assert torch.equal(a, b)
+    for a, b in zip(task.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_the_seed_of_a_run_changes_the_model_but_not_the_data(task: Task) -> None:
+    other = make_small_task(seed=1)
+    assert torch.equal(tensors_of(task.data)[0], tensors_of(other.data)[0])
+    weights, others = next(task.model.parameters()), next(other.model.parameters())
+    assert not torch.equal(weights, others)
+
+
+def test_the_plain_script_and_the_task_have_the_same_losses() -> None:
+    torch.manual_seed(5)
+    dataset = naive.make_dataset(make_persons(SIZES["small"].training_rows, TRAINING_SEED))
+    losses = naive.train(naive.make_model().to(naive.device), dataset, epochs=1)
+    of_task = train_plainly(make_small_task(seed=5), STEPS)
+    assert len(of_task) == STEPS
+    assert losses[:STEPS] == pytest.approx(of_task, rel=0, abs=1e-6)
+
+
+def test_the_model_learns_far_more_than_chance(task: Task) -> None:
+    training, evaluation = tensors_of(task.data), tensors_of(task.evaluation_data)
+    torch.manual_seed(0)
+    model = BloomMLP().to(naive.device)
+    naive.train(model, TensorDataset(*training), LEARNING_EPOCHS)
+    learned = naive.evaluate(model, TensorDataset(*evaluation))
+
+    chance = best_constant_guess(training[1], evaluation[1])
+    print(f"chance {chance:.3f}, learned {learned:.3f}")
+    assert 0.1 < chance < 0.3
+    assert learned > chance + 0.3
+    with torch.no_grad():
+        outputs = model(evaluation[0].to(naive.device)).cpu()
+    assert dice(outputs, evaluation[1]).item() == pytest.approx(learned, abs=1e-4)
+
+
+def test_the_plain_script_runs_as_a_program() -> None:
+    command = [sys.executable, "-m", "hasten.gallery.bloom.naive", "--rows", "128"]
+    command += ["--evaluation-rows", "16", "--epochs", "2", "--seed", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert re.fullmatch(
+        r"epoch 1: loss 0\.\d+\nepoch 2: loss 0\.\d+\nDice coefficient: [01]\.\d+\n", done.stdout
+    )
+
+
+def test_the_plain_script_uses_nothing_of_hasten_but_the_data() -> None:
+    tree = ast.parse(Path(naive.__file__).read_text())
+    modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules += [
+        a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names
+    ]
+    ours = [module for module in modules if module.startswith("hasten")]
+    assert ours == ["hasten.gallery.bloom.data"]
