@@ -8,6 +8,7 @@ import sys
 from types import FrameType
 
 import click
+import msgspec
 
 from hasten import __version__
 from hasten.cli.bench import bench
@@ -53,6 +54,9 @@ def main() -> None:
 
 
 def _report(error: HastenError) -> int:
+    if "--json" in sys.argv:  # programs read stdout; people the lines below
+        document = {"error": error.what, "fix": error.fix, "detail": error.detail}
+        click.echo(msgspec.json.encode(document))
     if error.detail:
         click.echo(error.detail.rstrip() + "\n", err=True)
     click.echo(f"error: {error.what}", err=True)

@@ -4,6 +4,9 @@ from typing import Any
 
 import click
 
+PIPE_WIDTH = 110
+"""A file or a pipe has no width of its own."""
+
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, for programs."
 )
@@ -19,5 +22,6 @@ def print_rich(renderable: Any) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    # A pipe has no width: do not fold what a program or a file will hold.
-    console.print(renderable, soft_wrap=False, width=None if console.is_terminal else 110)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=PIPE_WIDTH)
+    console.print(renderable)

@@ -67,7 +67,7 @@ def _finding(
         return None
     return Finding(
         code=code,
-        title=f"{share:.0%} of a step is spent {doing}",
+        title=f"{100 * share:.0f} % of a step is spent {doing}",
         advice=advice,
         place=place,
         cost_s=cost_s,

@@ -209,9 +209,12 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Ask the kernel to kill us when the parent dies, even while we are stopped (Linux)."""
+    """Ask the kernel to kill us when the parent dies, even while we are stopped (Linux), and the
+    loader workers that we fork when we die."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl = ctypes.CDLL(None).prctl
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.register_at_fork(after_in_child=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
     if os.getppid() != parent:
         raise SystemExit(0)  # it died before we could ask
 

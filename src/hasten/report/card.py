@@ -8,6 +8,7 @@ from rich.text import Text
 from hasten.records.measurement import Memory
 from hasten.records.recipe import Evidence
 from hasten.records.trial import Outcome, Trial
+from hasten.records.verdict import NumericsClaim
 from hasten.report.text import duration, printable, size
 
 STYLES: dict[Outcome, str] = {"kept": "green", "refuted": "red", "failed": "red"}
@@ -17,6 +18,8 @@ def tune_card(evidence: Evidence, out: str) -> RenderableType:
     sections: list[RenderableType] = [_verdict(evidence)]
     sections += _section("Why it was slow", _findings(evidence))
     sections += _section("Tried", _trials(evidence))
+    if evidence.numerics is not None:
+        sections += _section("Is it the same training?", _checks(evidence.numerics))
     if evidence.outcome == "recipe":
         sections += _section("What it is worth", _worth(evidence))
     sections += _section("Next", Text("\n".join(_next(evidence, printable(out)))))
@@ -29,8 +32,7 @@ def _verdict(evidence: Evidence) -> Text:
         head = Text("PROVEN", style="bold green")
         head.append(f"  {task} trains {speed.ratio:.2f}x faster", style="bold")
         head.append(f" (99 % interval {speed.low:.2f}x to {speed.high:.2f}x)\n")
-        head.append(f"        and stays the same training, on the {evidence.numerics.rung} rung:\n")
-        head.append(f"        {evidence.numerics.why()}")
+        head.append(f"        and stays the same training ({evidence.numerics.rung})")
         return head
     if evidence.outcome == "nothing_to_gain":
         head = Text("NOTHING TO GAIN", style="bold")
@@ -48,8 +50,9 @@ def _findings(evidence: Evidence) -> RenderableType:
         return Text("No part of a step stands out.")
     table = _grid()
     for finding in evidence.findings:
-        place = printable(str(finding.place)) if finding.place else ""
-        table.add_row(finding.code, printable(finding.title), Text(place, style="dim"))
+        place = f"  {finding.place}" if finding.place else ""
+        title = Text(printable(finding.title)).append(printable(place), style="dim")
+        table.add_row(finding.code, title)
     return table
 
 
@@ -62,6 +65,13 @@ def _trials(evidence: Evidence) -> RenderableType:
         style = STYLES.get(trial.outcome, "yellow")
         name = printable(trial.candidate.technique)
         table.add_row(name, _ratio(trial), Text(word, style=style), Text(printable(trial.why)))
+    return table
+
+
+def _checks(numerics: NumericsClaim) -> RenderableType:
+    table = _grid()
+    for check in numerics.checks:
+        table.add_row(check.name, check.verdict.replace("_", " "), Text(printable(check.why)))
     return table
 
 
@@ -98,10 +108,9 @@ def _memory(memory: Memory) -> str:
 def _next(evidence: Evidence, out: str) -> list[str]:
     if evidence.outcome == "recipe":
         return [
-            f"In your loop:  run = hasten.PerformanceOptimizer.from_recipe('{out}/recipe.toml')",
-            "                     .optimize_training_pipeline(model, loader, optimizer, loss)",
-            f"Check it:      hasten prove {printable(evidence.task)} {out}/recipe.toml",
-            f"Read it:       {out}/recipe.toml, and all that was measured in evidence.json",
+            f"use it    hasten.PerformanceOptimizer.from_recipe({out + '/recipe.toml'!r})",
+            f"check it  hasten prove {printable(evidence.task)} {out}/recipe.toml",
+            f"read it   {out}/recipe.toml; all that was measured is in {out}/evidence.json",
         ]
     if evidence.outcome == "nothing_to_gain":
         return [f"Nothing to apply. All that was measured is in {out}/evidence.json"]

@@ -6,10 +6,6 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def percent(ratio: float) -> str:
-    return f"{100 * ratio:.0f} %"
-
-
 def duration(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{1e6 * seconds:.0f} us"

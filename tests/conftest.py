@@ -1,0 +1,42 @@
+"""Leak police: a test that leaves something behind fails."""
+
+import os
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """No child process, environment variable, working folder or torch setting may change."""
+    before = _state()
+    yield
+    after = _state()
+    assert after == before
+
+
+def _state() -> dict[str, object]:
+    import torch
+
+    children = [child for child in psutil.Process().children(recursive=True) if _lives(child)]
+    names = set(os.environ) - {"PYTEST_CURRENT_TEST"}
+    return {
+        "children": [child.cmdline() for child in children],
+        "environment": {name: os.environ[name] for name in names},
+        "folder": os.getcwd(),
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "dtype": torch.get_default_dtype(),
+        "matmul": torch.get_float32_matmul_precision(),
+        "gradients": torch.is_grad_enabled(),
+    }
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        # torch.compile keeps a pool of compiler processes for the life of the interpreter.
+        command = " ".join(process.cmdline())
+        return process.status() != psutil.STATUS_ZOMBIE and "torch/_inductor" not in command
+    except psutil.NoSuchProcess:
+        return False
