@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,18 +14,20 @@ def nothing_is_left_behind() -> Iterator[None]:
     before = _state()
     yield
     after = _state()
-    assert after == before
+    for what in before:
+        assert after[what] == before[what], f"the test left its mark on: {what}"
 
 
 def _state() -> dict[str, object]:
     import torch
 
     children = [child for child in psutil.Process().children(recursive=True) if _lives(child)]
-    names = set(os.environ) - {"PYTEST_CURRENT_TEST"}
+    # torch sets its cache folder itself when its compiler is first imported.
+    names = set(os.environ) - {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}
     return {
         "children": [child.cmdline() for child in children],
         "environment": {name: os.environ[name] for name in names},
-        "folder": os.getcwd(),
+        "folder": Path.cwd(),
         "threads": torch.get_num_threads(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "dtype": torch.get_default_dtype(),

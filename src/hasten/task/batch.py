@@ -52,8 +52,8 @@ def split(batch: Batch, sizes: list[int]) -> list[Batch]:
 
 def ragged_halves(rows: int, multiple_of: int) -> list[int] | None:
     """Two unequal sizes that add up to ``rows``, both multiples; None where there are none."""
-    first = (rows * 5 // 8) // multiple_of * multiple_of
-    sizes = [first, rows - first]
-    if min(sizes) < multiple_of or rows % multiple_of or sizes[0] == sizes[1]:
+    units, odd = divmod(rows, multiple_of)
+    if odd or units < 3:
         return None
-    return sizes
+    first = max(units * 5 // 8, units // 2 + 1) * multiple_of
+    return [first, rows - first]

@@ -110,7 +110,10 @@ def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise HastenError(f"There is no file {str(path)!r}.", fix="Check the task's name.")
     path = path.resolve()
-    if path.stem in sys.modules:
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None:
+        if getattr(loaded, "__file__", None) == str(path):
+            return loaded
         raise HastenError(
             f"A module named {path.stem!r} is loaded already, so {path.name} cannot be imported.",
             fix="Give the file another name.",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from hasten.errors import HastenError
 
@@ -87,6 +87,16 @@ class Task:
             raise HastenError(
                 f"Task.batch_size={self.batch_size} gives no batches.",
                 fix="Set it to the rows of one optimizer step, 1 or more.",
+            )
+        if isinstance(self.data, IterableDataset) and self.shuffle:
+            raise HastenError(
+                f"Task.shuffle=True, and a {type(self.data).__name__} has an order of its own.",
+                fix="Set shuffle=False.",
+            )
+        if self.scheduler_unit not in ("step", "epoch"):
+            raise HastenError(
+                f"Task.scheduler_unit={self.scheduler_unit!r} is not a unit.",
+                fix="Use 'step' or 'epoch'.",
             )
         if self.batch_multiple_of < 1:
             raise HastenError(

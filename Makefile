@@ -1,0 +1,37 @@
+# Every verb sets up what it needs: a virtual environment in .venv with what constraints.txt pins.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test check bench gpu-test docs clean
+
+demo: $(READY)  ## tune a bundled workload, from measuring to a proven recipe
+	$(BIN)/hasten tune gallery:bloom --out demo-out
+
+test: $(READY)  ## all tests that need no GPU
+	$(BIN)/pytest
+
+check: $(READY)  ## lint, format, types, import layers, docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest tests/test_layers.py
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(READY)  ## the measured claims of the docs; about half an hour on a quiet machine
+	$(BIN)/python benchmarks/verdicts.py
+	$(BIN)/python benchmarks/startup.py
+
+gpu-test:  ## on a machine with a GPU and the dependencies installed there
+	PYTHONPATH=src:$(PYTHONPATH) $(PYTHON) -m pytest -m gpu
+
+docs: $(READY)  ## the docs as a site in site/
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf .venv site demo-out
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)

@@ -1,0 +1,163 @@
+"""Bad input, by the real command in a real process: a clear message, exit 2, nothing written."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hasten.host.environment import read_environment
+from hasten.records.plan import RawPart, Rung
+from hasten.records.recipe import RECIPE_FORMAT, Recipe, RecipeNumerics, RecipeSpeed
+from hasten.tune.files import recipe_text
+
+PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
+
+
+def _hasten(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hasten", *arguments], cwd=folder, capture_output=True, text=True
+    )
+
+
+def _recipe(plan: dict[str, RawPart], cpu: str | None = None) -> str:
+    environment = read_environment()
+    if cpu is not None:
+        environment = msgspec.structs.replace(environment, cpu=cpu)
+    recipe = Recipe(
+        format=RECIPE_FORMAT,
+        task="planted",
+        created="2026-01-01T00:00:00+00:00",
+        hasten="0",
+        evidence_sha256="0" * 64,
+        plan=plan,
+        speed=RecipeSpeed(verdict="proven", ratio=1.1, low=1.05, high=1.15),
+        numerics=RecipeNumerics(verdict="proven", rung=Rung.BITWISE),
+        environment=environment,
+    )
+    return recipe_text(recipe)
+
+
+@pytest.mark.parametrize(
+    ("task", "message", "detail"),
+    [
+        ("no_such_file.py:make", "There is no file 'no_such_file.py'", ""),
+        ("no.such.module:make", "no.such.module does not import", "ModuleNotFoundError"),
+        ("bloom", "'bloom' does not name a task", "gallery:bloom"),
+        ("gallery:blom", "gallery workload 'blom' is not known", "Did you mean 'bloom'?"),
+        (f"{PLANTED}:smal", "function 'smal' is not known", "Did you mean 'small'?"),
+        (f"{PLANTED}:not_a_task", "returned a dict, not a hasten.Task", "hasten.Task(model="),
+        (f"{PLANTED}:raises_while_building", "raised while it built the task", "no column 'label'"),
+        (f"{PLANTED}:model_raises", "does not run one step", "expected 3 channels, got 16"),
+        (f"{PLANTED}:kills_itself", "ended unexpectedly (signal 9)", ""),
+    ],
+)
+def test_a_bad_task_is_said_before_anything_is_written(
+    task: str, message: str, detail: str, tmp_path: Path
+) -> None:
+    ended = _hasten("tune", task, "--out", "made", folder=tmp_path)
+    assert ended.returncode == 2, ended.stderr
+    assert message in ended.stderr
+    assert detail in ended.stderr
+    assert ended.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_does_not_import_shows_the_users_own_traceback(tmp_path: Path) -> None:
+    task = tmp_path / "broken.py"
+    task.write_text("import json\n\nnumbers = [1, 2]\nnumbers[5]\n")
+    ended = _hasten("tune", "broken.py:make", folder=tmp_path)
+    assert ended.returncode == 2
+    assert 'broken.py", line 4' in ended.stderr
+    assert "IndexError: list index out of range" in ended.stderr
+    assert "hasten/task" not in ended.stderr, "our own frames are of no use to the user"
+    assert {path.name for path in tmp_path.iterdir()} <= {"broken.py", "__pycache__"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            ("[plan.batched_loader]", "[plan.batched_loadr]"),
+            "technique 'batched_loadr' is not known. Did you mean 'batched_loader'?",
+        ),
+        (
+            ("[plan.batched_loader]", '[plan.compile]\nmoed = "default"'),
+            "key 'plan.compile.moed' is not known. Did you mean 'plan.compile.mode'?",
+        ),
+        (
+            ("[plan.batched_loader]", '[plan.compile]\nmode = "fastest"'),
+            "plan.compile.mode: Invalid enum value 'fastest'",
+        ),
+        (("format = 1", "formt = 1"), "key 'formt' is not known. Did you mean 'format'?"),
+        (("ratio = 1.1", 'ratio = "high"'), "speed.ratio: Expected `float`, got `str`"),
+    ],
+)
+@pytest.mark.parametrize("command", ["bench", "prove"])
+def test_a_bad_recipe_is_refused_with_the_path_of_the_key(
+    command: str, edit: tuple[str, str], message: str, tmp_path: Path
+) -> None:
+    text = _recipe({"batched_loader": {}})
+    assert edit[0] in text
+    (tmp_path / "recipe.toml").write_text(text.replace(*edit))
+    arms = ["naive", "recipe.toml"] if command == "bench" else ["recipe.toml"]
+    ended = _hasten(command, f"{PLANTED}:small", *arms, folder=tmp_path)
+    assert ended.returncode == 2
+    assert message in ended.stderr.replace("\n       ", " ")
+    assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
+
+
+def test_a_recipe_from_another_machine_is_not_benched_before_it_is_proven_here(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "recipe.toml").write_text(_recipe({"batched_loader": {}}, cpu="Cray-1"))
+    ended = _hasten("bench", f"{PLANTED}:small", "naive", "recipe.toml", folder=tmp_path)
+    assert ended.returncode == 2
+    assert "another machine (cpu: Cray-1, here " in ended.stderr
+    assert "hasten prove TASK recipe.toml" in ended.stderr
+
+
+def test_an_unknown_arm_shows_what_there_is(tmp_path: Path) -> None:
+    ended = _hasten("bench", f"{PLANTED}:small", "naive", "extreme", folder=tmp_path)
+    assert ended.returncode == 2
+    assert "arm 'extreme' is not known" in ended.stderr
+    assert "advanced" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["tune"], ["tune", "gallery:bloom", "--minutes", "-3"], ["tune", "x", "--no-such"], ["fly"]],
+)
+def test_a_wrong_command_line_exits_2(arguments: list[str], tmp_path: Path) -> None:
+    ended = _hasten(*arguments, folder=tmp_path)
+    assert ended.returncode == 2
+    assert "Error" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_out_that_is_a_file_is_refused_before_measuring(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    ended = _hasten("tune", f"{PLANTED}:small", "--out", "taken", folder=tmp_path)
+    assert ended.returncode == 2
+    assert "taken is not a folder" in ended.stderr
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_with_json_the_error_is_a_document_too(tmp_path: Path) -> None:
+    ended = _hasten("tune", "gallery:blom", "--json", folder=tmp_path)
+    assert ended.returncode == 2
+    document = json.loads(ended.stdout)
+    assert document["error"] == "gallery workload 'blom' is not known."
+    assert document["fix"] == "Did you mean 'bloom'?"
+
+
+def test_env_says_what_it_sees(tmp_path: Path) -> None:
+    document = json.loads(_hasten("env", "--json", folder=tmp_path).stdout)
+    assert document["environment"]["cores_allowed"] >= 1
+    names = {technique["name"] for technique in document["techniques"]}
+    assert names == {"batched_loader", "compile", "fused_optimizer"}
+    text = _hasten("env", folder=tmp_path).stdout
+    assert document["fingerprint"] in text
+    assert "may be used by this process" in text

@@ -1,0 +1,111 @@
+"""Interleaving, by a worker that answers at once and a clock that it moves."""
+
+from collections.abc import Callable
+
+import pytest
+
+from hasten.measure import compare as comparing
+from hasten.measure import messages
+from hasten.measure.compare import Arm, compare
+from hasten.records.plan import NAIVE
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class FakeWorker:
+    """Steps take what ``step_s`` says; only a worker that is not paused may be asked."""
+
+    def __init__(self, clock: FakeClock, step_s: Callable[[], float]) -> None:
+        self._clock = clock
+        self._step_s = step_s
+        self.asked: list[float] = []
+        self.pauses = 0
+
+    def ask(self, request: messages.Request, reply: type) -> messages.Block:
+        assert isinstance(request, messages.TimeBlock)
+        elapsed = request.steps * self._step_s()
+        self.asked.append(self._clock.now)
+        self._clock.now += elapsed
+        return messages.Block(elapsed_s=elapsed, rows=10 * request.steps)
+
+    def pause(self) -> None:
+        self.pauses += 1
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    clock = FakeClock()
+    monkeypatch.setattr(comparing, "time", clock)
+    return clock
+
+
+def _arm(clock: FakeClock, step_s: Callable[[], float]) -> tuple[Arm, FakeWorker]:
+    worker = FakeWorker(clock, step_s)
+    started = messages.Started(plan=NAIVE, applied=(), state={})
+    warmed = messages.Warmed(first_step_s=1.0, elapsed_s=2.0, step_s=step_s(), applied=())
+    return Arm(worker, started, warmed), worker  # type: ignore[arg-type]
+
+
+def test_an_arm_twice_as_fast_is_found_at_the_first_look(clock: FakeClock) -> None:
+    a, _ = _arm(clock, lambda: 0.010)
+    b, _ = _arm(clock, lambda: 0.005)
+    found = compare(a, b, seed=0)
+    assert found.decision == "faster"
+    assert found.ratio == pytest.approx(2.0)
+    assert found.elapsed_s == pytest.approx(comparing.LOOKS_S[0], abs=0.2)
+
+
+def test_drift_of_both_arms_is_not_a_difference(clock: FakeClock) -> None:
+    def drifting() -> float:
+        return 0.005 * (1 + clock.now / 20)
+
+    a, _ = _arm(clock, drifting)
+    b, _ = _arm(clock, drifting)
+    assert compare(a, b, seed=0).decision not in ("faster", "slower")
+
+
+def test_each_arm_goes_first_about_half_of_the_time_and_is_paused_after_each_block(
+    clock: FakeClock,
+) -> None:
+    a, worker_a = _arm(clock, lambda: 0.005)
+    b, worker_b = _arm(clock, lambda: 0.005)
+    found = compare(a, b, seed=1)
+    first = sum(each.first == "a" for each in found.rounds)
+    assert 0.3 < first / len(found.rounds) < 0.7
+    assert worker_a.pauses == worker_b.pauses == len(found.rounds)
+
+
+def test_the_order_is_the_same_for_the_same_seed(clock: FakeClock) -> None:
+    orders = []
+    for _ in range(2):
+        a, _ = _arm(clock, lambda: 0.005)
+        b, _ = _arm(clock, lambda: 0.005)
+        orders.append([each.first for each in compare(a, b, seed=7).rounds])
+    assert orders[0] == orders[1]
+
+
+def test_slow_steps_still_get_the_rounds_that_an_interval_needs(clock: FakeClock) -> None:
+    a, _ = _arm(clock, lambda: 3.0)
+    b, _ = _arm(clock, lambda: 2.0)
+    found = compare(a, b, seed=0, limit_s=30)
+    assert len(found.rounds) >= 20
+    assert found.decision == "faster"
+
+
+@pytest.mark.parametrize(("only_faster", "ends_after_s"), [(True, 4), (False, 30)])
+def test_the_search_stops_when_a_candidate_can_no_longer_win(
+    clock: FakeClock, only_faster: bool, ends_after_s: float
+) -> None:
+    # Between as fast and 1.6 % slower: not certainly slower than the margin, but never faster.
+    steps = iter([0.005, 0.00508] * 5000)
+    a, _ = _arm(clock, lambda: 0.005)
+    b, _ = _arm(clock, lambda: next(steps))
+    found = compare(a, b, seed=0, only_faster=only_faster)
+    assert found.decision == "undecided"
+    assert found.elapsed_s == pytest.approx(ends_after_s, abs=0.2)

@@ -1,0 +1,158 @@
+"""The trace itself, in this process: what it sees and what it leaves alone."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from hasten.measure import messages, numerics
+from hasten.measure.digests import digest, digest_state
+from hasten.measure.phases import measure_phases
+from hasten.records.plan import NAIVE, Plan
+from hasten.runtime.run import Run
+from hasten.task.pipeline import Pipeline
+from hasten.task.seed import seed_everything
+from hasten.task.task import Task
+
+
+def _run(plan: Plan = NAIVE, dtype: torch.dtype = torch.float32, **options: object) -> Run:
+    seed_everything(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    task = Task(
+        model=model.to(dtype),
+        data=(torch.randn(64, 8, dtype=dtype), torch.randint(0, 3, (64,))),
+        loss=nn.functional.cross_entropy,
+        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
+        batch_size=16,
+        **options,  # type: ignore[arg-type]
+    )
+    return Run(Pipeline.from_task(task), plan)
+
+
+def _trace(run: Run, path: Path, role: str, reduction: str = "mean") -> messages.Reply:
+    request = messages.Trace(path=str(path), role=role, reduction=reduction)  # type: ignore[arg-type]
+    return numerics.trace(run, request)
+
+
+def test_the_naive_run_against_itself_is_bitwise_equal(tmp_path: Path) -> None:
+    baseline = _trace(_run(), tmp_path / "t", "baseline")
+    candidate = _trace(_run(), tmp_path / "t", "candidate")
+    assert isinstance(baseline, messages.BaselineTraced)
+    assert isinstance(candidate, messages.CandidateTraced)
+    assert baseline.repeats
+    assert candidate.bitwise
+    assert candidate.losses == baseline.losses
+    assert all(value == 0 for q in candidate.quantities.values() for value in q.norms.values())
+
+
+def test_later_steps_have_two_ragged_micro_batches(tmp_path: Path) -> None:
+    baseline = _trace(_run(), tmp_path / "t", "baseline")
+    assert isinstance(baseline, messages.BaselineTraced)
+    assert baseline.steps == (1, 2, 2)
+
+
+def test_a_coupled_loss_is_never_split(tmp_path: Path) -> None:
+    baseline = _trace(_run(), tmp_path / "t", "baseline", reduction="coupled")
+    assert isinstance(baseline, messages.BaselineTraced)
+    assert baseline.steps == (1, 1, 1)
+
+
+def test_the_fp64_error_is_that_of_fp32(tmp_path: Path) -> None:
+    baseline = _trace(_run(), tmp_path / "t", "baseline")
+    assert isinstance(baseline, messages.BaselineTraced)
+    error = baseline.quantities["gradients 1"].fp64_error
+    assert error is not None
+    assert 1e-9 < error < 1e-5
+
+
+def test_a_model_that_refuses_fp64_reports_no_fp64_error(tmp_path: Path) -> None:
+    class OnlyFloat(nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+            if input.dtype != torch.float32:
+                raise TypeError("float32 only")
+            return super().forward(input)
+
+    seed_everything(0)
+    task = Task(
+        model=OnlyFloat(8, 3),
+        data=(torch.randn(64, 8), torch.randint(0, 3, (64,))),
+        loss=nn.functional.cross_entropy,
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-2),
+        batch_size=16,
+    )
+    baseline = _trace(Run(Pipeline.from_task(task)), tmp_path / "t", "baseline")
+    assert isinstance(baseline, messages.BaselineTraced)
+    assert baseline.quantities["gradients 1"].fp64_error is None
+
+
+def test_a_baseline_that_does_not_repeat_itself_is_noticed(tmp_path: Path) -> None:
+    calls = iter(range(1000))
+
+    def unsteady(model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:
+        return nn.functional.cross_entropy(model(batch[0]), batch[1]) * (1 + 1e-4 * next(calls))
+
+    run = _run()
+    run.pipeline.forward = unsteady
+    baseline = _trace(run, tmp_path / "t", "baseline")
+    assert isinstance(baseline, messages.BaselineTraced)
+    assert not baseline.repeats
+
+
+def test_switching_dropout_off_reaches_every_kind() -> None:
+    model = nn.ModuleList([nn.Dropout(0.5), nn.LSTM(4, 4, 2, dropout=0.3), nn.Dropout2d(0.2)])
+    model.append(nn.MultiheadAttention(4, 2, dropout=0.4))
+    numerics.switch_dropout_off(model)
+    assert [model[0].p, model[1].dropout, model[2].p, model[3].dropout] == [0, 0, 0, 0]
+
+
+def test_the_digest_of_the_state_notices_one_flipped_bit() -> None:
+    run = _run()
+    before = digest_state(run.pipeline)
+    weights = next(run.model.parameters()).detach().view(torch.int32)
+    weights.view(-1)[5] ^= 1
+    after = digest_state(run.pipeline)
+    assert {key for key in before if before[key] != after[key]} == {"0.weight"}
+
+
+def test_the_digest_of_the_state_ignores_which_kernel_will_update_it() -> None:
+    plain = digest_state(_run().pipeline)
+    assert digest_state(_run(Plan(parts={"fused_optimizer": {}})).pipeline) == plain
+
+
+def test_a_digest_tells_shape_dtype_and_structure_apart() -> None:
+    values = [
+        torch.zeros(4),
+        torch.zeros(2, 2),
+        torch.zeros(4, dtype=torch.int32),
+        [torch.zeros(4)],
+        (torch.zeros(4),),
+        {"a": torch.zeros(4)},
+        torch.zeros(0),
+    ]
+    assert len({digest(value) for value in values}) == len(values)
+
+
+def test_bfloat16_has_a_digest_too() -> None:
+    assert digest(torch.ones(3, dtype=torch.bfloat16)) != digest(torch.ones(3))
+
+
+def test_phases_are_measured_for_every_step_and_train_like_plain_steps() -> None:
+    phased = _run()
+    measurement = measure_phases(phased, phased.endless(), steps=6)
+    plain = _run()
+    source = plain.endless()
+    losses = [float(plain.step(next(source))) for _ in range(12)]
+    assert list(measurement.losses) == losses[6:]
+    assert len(measurement.steps) == len(measurement.rows) == 6
+    assert all(step.total_s() > 0 for step in measurement.steps)
+    for one, other in zip(phased.model.parameters(), plain.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("role", ["baseline", "candidate"])
+def test_a_trace_leaves_no_gradient_hooks_behind(role: str, tmp_path: Path) -> None:
+    _trace(_run(), tmp_path / "t", "baseline")
+    run = _run()
+    _trace(run, tmp_path / "t", role)
+    assert not any(parameter._backward_hooks for parameter in run.model.parameters())

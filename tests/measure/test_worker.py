@@ -1,0 +1,106 @@
+"""Real worker processes: they cannot hang us, mix with us, or outlive us."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hasten.measure import messages
+from hasten.measure.lab import Lab
+from hasten.measure.worker import Worker, WorkerFailure
+from hasten.records.plan import NAIVE
+
+PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
+
+
+def _describe(task: str) -> messages.Describe:
+    return messages.Describe(task=f"{PLANTED}:{task}", seed=0)
+
+
+def _wait_until(condition, limit_s: float = 20.0) -> bool:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + limit_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(condition())
+
+
+def test_a_task_that_prints_does_not_disturb_the_protocol(tmp_path: Path) -> None:
+    with Worker(tmp_path / "log") as worker:
+        described = worker.ask(_describe("prints_much"), messages.Described)
+        assert described.traits.data.kind == "tensors"
+    assert "xxx" in (tmp_path / "log").read_text()
+
+
+def test_a_task_that_kills_its_process_is_said_with_the_signal(tmp_path: Path) -> None:
+    with Worker(tmp_path / "log") as worker:
+        with pytest.raises(WorkerFailure, match="signal 9") as caught:
+            worker.ask(_describe("kills_itself"), messages.Described)
+        assert caught.value.failed.kind == "crashed"
+
+
+def test_a_task_that_hangs_is_ended_from_outside(tmp_path: Path) -> None:
+    with Worker(tmp_path / "log") as worker:
+        process = psutil.Process(worker._process.pid)
+        with pytest.raises(WorkerFailure, match="no answer in 5 s"):
+            worker.ask(_describe("hangs"), messages.Described, limit_s=5)
+        assert not process.is_running()
+
+
+def test_after_a_failed_request_the_worker_still_answers(tmp_path: Path) -> None:
+    with Worker(tmp_path / "log") as worker:
+        with pytest.raises(WorkerFailure, match="expected 3 channels") as caught:
+            worker.ask(_describe("model_raises"), messages.Described)
+        assert "planted.py" in caught.value.failed.detail
+        assert "hasten/runtime" not in caught.value.failed.detail
+        assert worker.ask(_describe("small"), messages.Described).traits.model.parameters == 676
+
+
+def test_closing_twice_is_fine(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "log")
+    worker.close()
+    worker.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(worker._replies)
+
+
+def test_a_paused_worker_and_its_loader_workers_do_not_run() -> None:
+    with Lab(f"{PLANTED}:with_loader_workers", seed=0) as lab:
+        (arm,) = lab.arms(NAIVE)
+        group = psutil.Process(arm.worker._process.pid)
+        everyone = [group, *group.children(recursive=True)]
+        assert len(everyone) > 2, "the loader's workers are up"
+        assert _wait_until(lambda: {each.status() for each in everyone} == {"stopped"})
+        block = arm.worker.ask(messages.TimeBlock(steps=4), messages.Block)
+        assert block.rows > 0
+    assert not any(each.is_running() for each in everyone)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the Linux kernel")
+def test_a_worker_dies_with_a_killed_parent_even_while_paused(tmp_path: Path) -> None:
+    script = f"""
+import sys, time
+from hasten.measure.lab import Lab
+from hasten.records.plan import NAIVE
+with Lab({str(PLANTED)!r} + ":with_loader_workers", seed=0) as lab:
+    (arm,) = lab.arms(NAIVE)
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"ready\n"
+    children = psutil.Process(parent.pid).children(recursive=True)
+    assert len(children) >= 3
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    assert _wait_until(lambda: not any(_alive(child) for child in children))
+
+
+def _alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

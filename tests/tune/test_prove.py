@@ -1,0 +1,105 @@
+"""Planted techniques, in real worker processes: the wrong ones are refuted, the right ones hold."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hasten.measure.lab import Lab
+from hasten.measure.messages import BaselineTraced, CandidateTraced, DataDigested
+from hasten.records.plan import Plan, Rung
+from hasten.records.verdict import NumericsClaim
+from hasten.tune.prove import Prover, check_bitwise, check_data_digests, check_start
+
+PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab(f"{PLANTED}:small", seed=3) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def prover(lab: Lab) -> Prover:
+    return Prover(lab, lab.describe().traits, seed=3)
+
+
+def _prove(prover: Prover, technique: str, rung: Rung, check_data: bool = False) -> NumericsClaim:
+    return prover.prove(Plan(parts={technique: {}}), rung, check_data=check_data)
+
+
+@pytest.mark.parametrize(
+    ("technique", "rung", "check"),
+    [
+        ("scaled_gradient", Rung.ROUNDING, "rounding"),
+        ("frozen_parameter", Rung.ROUNDING, "rounding"),
+        ("wrong_gradient_equal_loss", Rung.ROUNDING, "rounding"),
+        ("moved_start", Rung.ROUNDING, "start"),
+        ("other_order", Rung.BITWISE, "bitwise"),
+    ],
+)
+def test_a_wrong_technique_is_refuted(
+    prover: Prover, technique: str, rung: Rung, check: str
+) -> None:
+    claim = _prove(prover, technique, rung, check_data=True)
+    assert claim.verdict == "refuted"
+    assert claim.checks[-1].name == check, claim
+
+
+@pytest.mark.parametrize(
+    ("technique", "rung"),
+    [
+        ("harmless", Rung.BITWISE),
+        ("batched_loader", Rung.BITWISE),
+        ("fused_optimizer", Rung.ROUNDING),
+    ],
+)
+def test_a_right_technique_is_proven(prover: Prover, technique: str, rung: Rung) -> None:
+    claim = _prove(prover, technique, rung, check_data=True)
+    assert claim.verdict == "proven", claim
+    assert [check.name for check in claim.checks] == ["start", rung.value, "data"]
+
+
+def test_a_rounding_technique_that_claims_bitwise_is_refuted(prover: Prover) -> None:
+    claim = _prove(prover, "fused_optimizer", Rung.BITWISE)
+    assert claim.verdict == "refuted"
+
+
+def test_a_worker_that_fails_proves_nothing(lab: Lab) -> None:
+    prover = Prover(lab, lab.describe().traits, seed=3)
+    claim = prover.prove(Plan(parts={"no_such": {}}), Rung.BITWISE, check_data=False)
+    assert claim.verdict == "not_proven"
+    assert "no_such" in claim.why()
+
+
+def test_a_baseline_that_does_not_repeat_itself_supports_no_bitwise_claim() -> None:
+    naive = BaselineTraced(
+        losses=(1.0,), loss_sensitivity=(0.0,), quantities={}, repeats=False, steps=(1,)
+    )
+    plan = CandidateTraced(losses=(1.0,), quantities={}, missing=(), bitwise=True, first_unequal="")
+    assert check_bitwise(naive, plan).verdict == "not_proven"
+
+
+def test_a_state_that_only_one_side_has_is_refuted() -> None:
+    assert check_start({"weight": "a"}, {"weight": "a", "extra": "b"}).verdict == "refuted"
+
+
+def _digested(*batches: str, after: str = "s", complete: bool = True) -> DataDigested:
+    return DataDigested(batches=batches, after=after, complete=complete)
+
+
+@pytest.mark.parametrize(
+    ("plan", "verdict"),
+    [
+        (_digested("a", "b"), "proven"),
+        (_digested("b", "a"), "refuted"),
+        (_digested("a"), "refuted"),
+        (_digested("a", "b", after="t"), "refuted"),
+        (_digested("a", "b", complete=False), "not_proven"),
+    ],
+)
+def test_data_must_be_equal_complete_and_draw_the_same_randomness(
+    plan: DataDigested, verdict: str
+) -> None:
+    assert check_data_digests(_digested("a", "b"), plan).verdict == verdict
