@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check bench gpu-test docs clean
+.PHONY: demo test check bench gpu-test schemas docs clean
 
 demo: $(READY)  ## tune a bundled workload, from measuring to a proven recipe
 	$(BIN)/hasten tune gallery:bloom --out demo-out
@@ -23,7 +23,10 @@ bench: $(READY)  ## the measured claims of the docs; about half an hour on a qui
 	$(BIN)/python benchmarks/startup.py
 
 gpu-test:  ## on a machine with a GPU and the dependencies installed there
-	PYTHONPATH=src:$(PYTHONPATH) $(PYTHON) -m pytest -m gpu
+	PYTHONPATH=$(CURDIR)/src:$(PYTHONPATH) $(PYTHON) -m pytest -m gpu
+
+schemas: $(READY)  ## the JSON Schemas in docs/schema, after a record has changed
+	$(BIN)/python docs/schema/make.py
 
 docs: $(READY)  ## the docs as a site in site/
 	$(BIN)/mkdocs build --strict

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from hasten.config import OptimizationLevel as OptimizationLevel
     from hasten.config import PerformanceConfig as PerformanceConfig
     from hasten.errors import HastenError as HastenError
-    from hasten.flow import tune as tune
     from hasten.optimizer import ModelOptimizer as ModelOptimizer
     from hasten.optimizer import PerformanceOptimizer as PerformanceOptimizer
     from hasten.optimizer import TrainingOptimizer as TrainingOptimizer
@@ -50,7 +49,6 @@ _HOMES = {
     "TrainingOptimizer": "hasten.optimizer",
     "evaluate": "hasten.runtime.evaluate",
     "register_technique": "hasten.techniques.registry",
-    "tune": "hasten.flow",
 }
 
 __all__ = sorted(_HOMES)

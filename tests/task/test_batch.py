@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils import _pytree as pytree
@@ -36,9 +36,11 @@ def trees(rows: int) -> st.SearchStrategy[Any]:
     leaves = tensors | st.just(torch.tensor(7)) | st.none() | st.text(max_size=2)
     inner = st.recursive(
         leaves,
-        lambda below: st.lists(below, max_size=3)
-        | st.tuples(below, below)
-        | st.dictionaries(st.text(max_size=2), below, max_size=3),
+        lambda below: (
+            st.lists(below, max_size=3)
+            | st.tuples(below, below)
+            | st.dictionaries(st.text(max_size=2), below, max_size=3)
+        ),
         max_leaves=6,
     )
     return st.tuples(tensors, inner)
@@ -50,6 +52,7 @@ def batches_and_sizes(draw: st.DrawFn) -> tuple[Any, list[int]]:
     return draw(trees(sum(sizes))), sizes
 
 
+@settings(deadline=None)
 @given(batches_and_sizes())
 def test_the_pieces_of_a_batch_put_together_are_the_batch(drawn: tuple[Any, list[int]]) -> None:
     batch, sizes = drawn
@@ -65,6 +68,7 @@ def test_the_pieces_of_a_batch_put_together_are_the_batch(drawn: tuple[Any, list
             assert all(cut is leaf for cut in cuts)
 
 
+@settings(deadline=None)
 @given(rows=st.integers(0, 200), multiple=st.integers(1, 40))
 def test_ragged_halves_are_unequal_multiples_wherever_there_are_any(
     rows: int, multiple: int

@@ -158,9 +158,7 @@ def test_the_loss_is_that_of_the_output_and_the_target() -> None:
 
 def test_a_forward_of_the_user_gets_the_whole_batch() -> None:
     task = make_task(loss=None, forward=lambda model, batch: model(batch["bits"]).sum())
-    assert torch.equal(
-        task.compute_loss(task.model, {"bits": INPUTS}), task.model(INPUTS).sum()
-    )
+    assert torch.equal(task.compute_loss(task.model, {"bits": INPUTS}), task.model(INPUTS).sum())
 
 
 @pytest.mark.parametrize(

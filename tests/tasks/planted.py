@@ -2,9 +2,7 @@
 
 import os
 import signal
-import statistics
 import time
-from collections import deque
 
 import torch
 from torch import Tensor, nn
@@ -198,29 +196,6 @@ class Harmless(_Planted):
         return None
 
 
-class Slowdown(_Planted):
-    """Adds work: a fifth of what a step has been taking, spent computing."""
-
-    name = "slowdown"
-    rung = hasten.Rung.BITWISE
-
-    def change(self, pipeline: hasten.Pipeline) -> None:
-        forward = pipeline.forward
-        steps: deque[float] = deque(maxlen=31)
-        last = {"end": time.perf_counter()}
-
-        def slow(model: nn.Module, batch: object) -> Tensor:
-            steps.append(time.perf_counter() - last["end"])
-            end = time.perf_counter() + 0.2 * statistics.median(steps)
-            while time.perf_counter() < end:
-                pass
-            last["end"] = time.perf_counter()
-            loss: Tensor = forward(model, batch)
-            return loss
-
-        pipeline.forward = slow
-
-
 for technique in (
     ScaledGradient,
     FrozenParameter,
@@ -228,6 +203,5 @@ for technique in (
     MovedStart,
     OtherOrder,
     Harmless,
-    Slowdown,
 ):
     hasten.register_technique(technique)

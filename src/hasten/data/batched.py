@@ -1,6 +1,8 @@
 """In-memory tensors a batch at a time, in the order and with the randomness of a DataLoader."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import torch
@@ -27,31 +29,57 @@ class BatchedLoader:
         assert isinstance(loader.dataset, TensorDataset)  # held by cannot_batch
         self._tensors = loader.dataset.tensors
         self._pin = loader.pin_memory and torch.accelerator.is_available()
-        self._epochs = 0
+        self._seeded = loader._iterator is not None  # persistent workers that have begun
 
     def __len__(self) -> int:
         return len(self.loader)
 
     def __iter__(self) -> Iterator[list[Tensor]]:
-        # A DataLoader draws the seed of its workers when an epoch starts, even without workers;
-        # persistent workers are seeded in the first epoch only.
-        if not (self.loader.persistent_workers and self._epochs):
-            torch.empty((), dtype=torch.int64).random_(generator=self.loader.generator)
-        self._epochs += 1
-        assert isinstance(self.loader.batch_sampler, BatchSampler)
-        return self._batches(iter(self.loader.batch_sampler))
+        """Ask the sampler and draw random numbers at the moments when the DataLoader would."""
+        loader = self.loader
+        assert isinstance(loader.batch_sampler, BatchSampler)  # held by cannot_batch
+        indices: Iterator[Iterable[int]]
+        if not (loader.persistent_workers and self._seeded):
+            indices = iter(loader.batch_sampler)
+            # The seed of the workers, drawn even where there are none.
+            torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+            self._seeded = True
+        if loader.num_workers:
+            indices = iter(loader.batch_sampler)  # asked for anew once the workers have started
+            indices = _ahead(indices, loader.num_workers * (loader.prefetch_factor or 1))
+        return self._batches(indices)
 
-    def _batches(self, indices: Iterator[list[int]]) -> Iterator[list[Tensor]]:
+    def _batches(self, indices: Iterator[Iterable[int]]) -> Iterator[list[Tensor]]:
         for batch in indices:
-            rows = torch.tensor(batch)
+            rows = _as_rows(list(batch), len(self._tensors[0]))
             gathered = [tensor.index_select(0, rows) for tensor in self._tensors]
             yield [tensor.pin_memory() for tensor in gathered] if self._pin else gathered
 
 
+def _ahead(indices: Iterator[Iterable[int]], count: int) -> Iterator[Iterable[int]]:
+    """The same, each taken ``count`` early: so much is in the hands of workers at any time."""
+    taken = deque(islice(indices, count))
+
+    def one_by_one() -> Iterator[Iterable[int]]:
+        while taken:
+            batch = taken.popleft()
+            taken.extend(islice(indices, 1))
+            yield batch
+
+    return one_by_one()
+
+
+def _as_rows(indices: list[int], rows: int) -> Tensor:
+    if min(indices) < 0:  # counted from the end, as a dataset may be indexed
+        indices = [index + rows if index < 0 else index for index in indices]
+    return torch.tensor(indices)
+
+
 def cannot_batch(loader: object) -> str | None:
     """Why ``loader`` cannot be replaced by a BatchedLoader; None where it can."""
-    if not isinstance(loader, DataLoader):
-        return f"it is a {type(loader).__name__}, not a DataLoader"
+    if type(loader) is not DataLoader:
+        # A subclass may yield anything; StatefulDataLoader shuffles in its own way.
+        return f"it is a {type(loader).__name__}, not a plain DataLoader"
     if type(loader.dataset) is not TensorDataset:
         return f"its dataset is a {type(loader.dataset).__name__}, not a plain TensorDataset"
     if loader.collate_fn is not default_collate:

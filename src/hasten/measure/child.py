@@ -24,6 +24,7 @@ from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
 from hasten.measure.memory import read_memory
 from hasten.measure.phases import measure_phases
+from hasten.measure.rest import wait_for_children_to_rest
 from hasten.records.finding import Place
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
@@ -127,11 +128,14 @@ class Child:
         )
 
     def _warm(self, steps: int) -> messages.Warmed:
-        times = [self._timed_steps(1)[0] for _ in range(max(steps, 2))]
+        start = time.perf_counter()
+        first_step_s, _ = self._timed_steps(1)
+        wait_for_children_to_rest()
+        times = [self._timed_steps(1)[0] for _ in range(max(steps, 1))]
         return messages.Warmed(
-            first_step_s=times[0],
-            elapsed_s=sum(times),
-            step_s=statistics.median(times[1:]),
+            first_step_s=first_step_s,
+            elapsed_s=time.perf_counter() - start,
+            step_s=statistics.median(times),
             applied=tuple(self.run.applied),
         )
 

@@ -21,7 +21,7 @@ class Environment(Record, frozen=True, kw_only=True):
     """The smaller of the machine's memory and the control group's limit."""
     shared_memory_bytes: int
     system: str
-    compiler: str | None
+    compiler: str | None = None
     """The C++ compiler that torch.compile would use on the CPU; None where there is none."""
     versions: dict[str, str]
 

@@ -29,6 +29,7 @@ class Memory(Record, frozen=True, kw_only=True):
 class Measurement(Record, frozen=True, kw_only=True):
     steps: tuple[Phases, ...]
     rows: tuple[int, ...]
-    losses: tuple[float, ...]
+    losses: tuple[float | None, ...]
+    """JSON has no NaN: one that was not finite is read back as None."""
     first_step_s: float
     memory: Memory

@@ -9,7 +9,7 @@ from hasten.records.environment import Environment
 from hasten.records.finding import Finding
 from hasten.records.measurement import Measurement, Memory
 from hasten.records.plan import Plan, RawPart, Rung
-from hasten.records.record import Record, from_toml
+from hasten.records.record import Record, from_builtins, parse_toml
 from hasten.records.traits import Traits
 from hasten.records.trial import Trial
 from hasten.records.verdict import Comparison, NumericsClaim, SpeedClaim, Verdict
@@ -85,24 +85,27 @@ class Evidence(Record, frozen=True, kw_only=True):
 def read_recipe(path: Path) -> Recipe:
     """A recipe is data from anywhere: closed keys, a size limit, nothing in it is run."""
     try:
-        if path.stat().st_size > LARGEST_RECIPE_BYTES:
-            raise HastenError(
-                f"{path} has {path.stat().st_size:,} bytes, which no recipe has.",
-                fix="Give the recipe.toml that hasten tune wrote.",
-            )
-        text = path.read_text()
+        with path.open("rb") as file:
+            content = file.read(LARGEST_RECIPE_BYTES + 1)
+        text = content.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise HastenError(
             f"The recipe {path} cannot be read: {error}.",
             fix="Give the recipe.toml that hasten tune wrote.",
         ) from error
-    recipe = from_toml(text, Recipe, where=str(path))
-    if recipe.format != RECIPE_FORMAT:
+    if len(content) > LARGEST_RECIPE_BYTES:
         raise HastenError(
-            f"{path}: format {recipe.format} is not known; this Hasten reads {RECIPE_FORMAT}.",
+            f"{path} has more than {LARGEST_RECIPE_BYTES:,} bytes, which no recipe has.",
+            fix="Give the recipe.toml that hasten tune wrote.",
+        )
+    raw = parse_toml(text, where=str(path))
+    if raw.get("format", RECIPE_FORMAT) != RECIPE_FORMAT:
+        # Asked before the keys are: another format has other ones.
+        raise HastenError(
+            f"{path}: format {raw['format']!r} is not known; this Hasten reads {RECIPE_FORMAT}.",
             fix="Run hasten tune again.",
         )
-    return recipe
+    return from_builtins(raw, Recipe, where=str(path))
 
 
 def other_machine(path: str, differences: list[str]) -> HastenError:

@@ -5,9 +5,11 @@ Records are closed: an unknown key is an error that names the nearest known one.
 
 import difflib
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import tomli_w
@@ -28,7 +30,7 @@ def to_json(record: object) -> bytes:
 def from_json(text: bytes, kind: type[T], *, where: str) -> T:
     try:
         raw = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise HastenError(f"{where} is not JSON: {error}.", fix="Write the file anew.") from error
     return from_builtins(raw, kind, where=where)
 
@@ -39,11 +41,14 @@ def to_toml(record: object) -> str:
 
 
 def from_toml(text: str, kind: type[T], *, where: str) -> T:
+    return from_builtins(parse_toml(text, where=where), kind, where=where)
+
+
+def parse_toml(text: str, *, where: str) -> dict[str, Any]:
     try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also numbers and nesting without end
         raise HastenError(f"{where} is not TOML: {error}.", fix="Mend that line.") from error
-    return from_builtins(raw, kind, where=where)
 
 
 def from_builtins(raw: object, kind: type[T], *, where: str, path: str = "") -> T:
@@ -52,54 +57,98 @@ def from_builtins(raw: object, kind: type[T], *, where: str, path: str = "") -> 
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        problem, _, at = str(error).partition(" - at ")
-        key = _dotted(path, at.strip("`").removeprefix("$").removeprefix("."))
-        raise HastenError(f"{where}: {key or 'the top level'}: {problem}.") from error
+        at, problem = _misfit(raw, kind, path)
+        raise HastenError(f"{where}: {at or 'the top level'}: {problem}.") from error
 
 
-def unknown_name(what: str, name: str, known: Iterable[str], *, where: str = "") -> HastenError:
+def unknown_name(
+    what: str, name: str, known: Iterable[str], *, where: str = "", path: str = ""
+) -> HastenError:
     """The error for a name that nobody knows: shows the nearest known one, or all of them."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    fix = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names) or 'none'}."
-    return HastenError(f"{where + ': ' if where else ''}{what} {name!r} is not known.", fix=fix)
+    fix = f"Known: {', '.join(names) or 'none'}."
+    if near:
+        fix = f"Did you mean {_dotted(path, near[0])!r}?"
+    full = _dotted(path, name) if path else name
+    return HastenError(f"{where + ': ' if where else ''}{what} {full!r} is not known.", fix=fix)
 
 
 def digest_of(record: object) -> str:
     return hashlib.sha256(msgspec.json.encode(record, order="sorted")).hexdigest()
 
 
-def _refuse_unknown_keys(raw: object, kind: object, where: str, path: str) -> None:
+def _refuse_unknown_keys(raw: object, kind: Any, where: str, path: str) -> None:
     """Walk value and type together, so that the error can name the full path and a near key."""
-    info = kind if isinstance(kind, msgspec.inspect.Type) else msgspec.inspect.type_info(kind)
-    if isinstance(info, msgspec.inspect.UnionType):
-        structs = [t for t in info.types if isinstance(t, msgspec.inspect.StructType)]
-        if len(structs) == 1 and isinstance(raw, dict):
-            _refuse_unknown_keys(raw, structs[0], where, path)
-    elif isinstance(info, msgspec.inspect.StructType) and isinstance(raw, dict):
-        fields = {field.encode_name: field.type for field in info.fields}
-        for key, value in raw.items():
-            if key not in fields:
-                raise unknown_name(
-                    "key", _dotted(path, str(key)), _under(path, fields), where=where
-                )
-            _refuse_unknown_keys(value, fields[key], where, _dotted(path, key))
-    elif isinstance(info, msgspec.inspect.DictType) and isinstance(raw, dict):
-        for key, value in raw.items():
-            _refuse_unknown_keys(value, info.value_type, where, _dotted(path, str(key)))
-    elif isinstance(info, msgspec.inspect.VarTupleType | msgspec.inspect.ListType) and isinstance(
-        raw, list
-    ):
-        for index, value in enumerate(raw):
-            _refuse_unknown_keys(value, info.item_type, where, f"{path}[{index}]")
+    branch = _branch(raw, kind)
+    if isinstance(raw, dict) and _is_record(branch):
+        known = branch.__struct_fields__
+        unknown = [str(key) for key in raw if key not in known]
+        if unknown:
+            raise unknown_name("key", unknown[0], known, where=where, path=path)
+    for at, value, inner in _children(raw, branch, path):
+        _refuse_unknown_keys(value, inner, where, at)
 
 
-def _under(path: str, names: Iterable[str]) -> list[str]:
-    return [_dotted(path, name) for name in names]
+def _misfit(raw: object, kind: Any, path: str) -> tuple[str, str]:
+    """Full path of the innermost value that is of the wrong type, and what is wrong with it."""
+    for at, value, inner in _children(raw, _branch(raw, kind), path):
+        try:
+            msgspec.convert(value, inner)
+        except msgspec.ValidationError:
+            return _misfit(value, inner, at)
+    try:
+        msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        return path, _inert(str(error).partition(" - at ")[0])
+    raise AssertionError("called for a value that does not fit")
+
+
+def _children(raw: object, branch: Any, path: str) -> list[tuple[str, Any, Any]]:
+    """Path, value and type of each thing inside a record, a dict or a list."""
+    arguments = get_args(branch)
+    if isinstance(raw, list) and _is_list(branch):
+        return [(f"{path}[{index}]", value, arguments[0]) for index, value in enumerate(raw)]
+    if isinstance(raw, dict) and get_origin(branch) is dict:
+        return [(_dotted(path, str(key)), value, arguments[1]) for key, value in raw.items()]
+    if isinstance(raw, dict) and _is_record(branch):
+        hints = get_type_hints(branch, include_extras=True)
+        return [(_dotted(path, key), value, hints[key]) for key, value in raw.items()]
+    return []
+
+
+def _branch(raw: object, kind: Any) -> Any:
+    """The one type of a union that may hold such a value; the union itself where none may."""
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    fits = [each for each in get_args(kind) if _may_hold(each, raw)]
+    return fits[0] if len(fits) == 1 else kind
+
+
+def _may_hold(kind: Any, raw: object) -> bool:
+    if isinstance(raw, dict):
+        return get_origin(kind) is dict or _is_record(kind)
+    return isinstance(raw, list) and _is_list(kind)
+
+
+def _is_list(kind: Any) -> bool:
+    return get_origin(kind) is list or (
+        get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis
+    )
+
+
+def _is_record(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def _dotted(path: str, key: str) -> str:
-    return f"{path}.{key}" if path and key else path or key
+    shown = key if re.fullmatch(r"[\w-]+", key) else repr(key)
+    return f"{path}.{shown}" if path else shown
+
+
+def _inert(text: str) -> str:
+    """Files come from anywhere: control characters in them would drive the terminal."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def _without_none(value: Any) -> Any:

@@ -49,8 +49,10 @@ class NumericsClaim(Record, frozen=True, kw_only=True):
 
     def why(self) -> str:
         """The first check that did not hold, else the last one."""
+        if not self.checks:
+            return "nothing was checked"
         failed = [check for check in self.checks if check.verdict != "proven"]
-        return (failed or list(self.checks))[-1 if not failed else 0].why
+        return failed[0].why if failed else self.checks[-1].why
 
 
 class SpeedClaim(Record, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ def _verdict(evidence: Evidence) -> Text:
         return head
     if evidence.outcome == "nothing_to_gain":
         head = Text("NOTHING TO GAIN", style="bold")
-        return head.append(f"  {task}: {evidence.why}", style="not bold")
+        return head.append(f"  {task}: {printable(evidence.why)}", style="not bold")
     word = "REFUTED" if evidence.verdict == "refuted" else "NOT PROVEN"
     return Text(word, style="bold red").append(f"  {task}: {printable(evidence.why)}", style="")
 
@@ -52,7 +52,7 @@ def _findings(evidence: Evidence) -> RenderableType:
     for finding in evidence.findings:
         place = f"  {finding.place}" if finding.place else ""
         title = Text(printable(finding.title)).append(printable(place), style="dim")
-        table.add_row(finding.code, title)
+        table.add_row(Text(printable(finding.code)), title)
     return table
 
 
@@ -63,7 +63,7 @@ def _trials(evidence: Evidence) -> RenderableType:
     for trial in evidence.trials:
         word = trial.outcome.replace("_", " ")
         style = STYLES.get(trial.outcome, "yellow")
-        name = printable(trial.candidate.technique)
+        name = Text(printable(trial.candidate.technique))
         table.add_row(name, _ratio(trial), Text(word, style=style), Text(printable(trial.why)))
     return table
 
@@ -102,7 +102,9 @@ def _worth(evidence: Evidence) -> RenderableType:
 def _memory(memory: Memory) -> str:
     if memory.device_allocated_bytes is not None:
         return f"{size(memory.device_allocated_bytes)} on the device"
-    return f"{size(memory.host_bytes)} of the process" if memory.host_bytes else "not measured"
+    if memory.host_bytes is not None:
+        return f"{size(memory.host_bytes)} of the process"
+    return "not measured"
 
 
 def _next(evidence: Evidence, out: str) -> list[str]:

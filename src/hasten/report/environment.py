@@ -8,7 +8,7 @@ from rich.text import Text
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.record import Record
-from hasten.report.text import size
+from hasten.report.text import printable, size
 
 
 class TechniqueHere(Record, frozen=True, kw_only=True):
@@ -40,11 +40,12 @@ def environment_card(report: EnvironmentReport) -> RenderableType:
         "fingerprint": report.fingerprint,
     }
     for name, value in rows.items():
-        machine.add_row(name, Text(value))
+        machine.add_row(name, Text(printable(value)))
     techniques = Table.grid(padding=(0, 2))
     for each in report.techniques:
         can = Text("can", style="green") if each.unavailable is None else Text("cannot", "yellow")
-        techniques.add_row(each.name, can, each.rung, Text(each.unavailable or each.about))
+        about = Text(printable(each.unavailable or each.about))
+        techniques.add_row(Text(printable(each.name)), can, each.rung, about)
     return Group(
         Text("This machine", style="bold"),
         Padding(machine, (0, 0, 1, 2)),

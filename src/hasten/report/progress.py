@@ -6,6 +6,7 @@ from typing import Self
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
 from hasten.report.text import printable
 
@@ -20,11 +21,11 @@ class Progress:
 
     def tell(self, message: str) -> None:
         elapsed = f"{time.monotonic() - self._began:4.0f} s"
-        line = f"{elapsed}  {printable(message)}"
+        line = Text(f"{elapsed}  {printable(message)}")  # a plain string would be read as markup
         if self._status is not None:
             self._status.update(line)
         else:
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._console.print(line, soft_wrap=True)
 
     def __enter__(self) -> Self:
         if self._status is not None:

@@ -3,7 +3,10 @@
 Method: each round times a short block of both arms back to back, in random order. The figure is
 the median over rounds of log(A's seconds per row / B's), which a burst of foreign load, hitting
 both halves of a pair or few pairs, hardly moves. Its interval is a block bootstrap: runs of
-neighbouring rounds are drawn together, since neighbours are alike (drift, bursts).
+neighbouring rounds are drawn together, since neighbours are alike (drift, bursts). A spread that
+was learnt from few such runs is itself uncertain, so the interval is widened as Student's t is
+wider than the normal distribution: 2.3 times with 4 runs, 1.1 times with 20. Without that,
+simulated identical arms were called different more than twice as often as allowed.
 
 A difference is claimed only when the whole interval lies beyond a margin of 1 %: two identical
 processes keep an offset of about 0.3 % for as long as they live (memory placement), so that an
@@ -11,15 +14,18 @@ interval that merely excludes 1 is wrong far more often than it says.
 
 Limits: the median does not see a cost that falls on few rounds, such as the restart of loader
 workers at an epoch's end. An offset between two processes is not averaged out by more rounds:
-the final word needs fresh processes.
+the final word needs fresh processes. The confidence is that of one look; who looks many times
+and stops at the first decision errs more often.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from hasten.records.verdict import Decision
+from hasten.stats.student import critical_value
 
 MARGIN = 0.01
 CONFIDENCE = 0.99
@@ -50,13 +56,14 @@ def ratio_interval(
     logs = np.log(np.asarray(a_s, float)) - np.log(np.asarray(b_s, float))
     if not np.isfinite(logs).all():
         raise ValueError("a block took no time, or no finite one")
-    ratio = float(np.exp(np.median(logs))) if len(logs) else 1.0
+    middle = float(np.median(logs)) if len(logs) else 0.0
     if len(logs) < MINIMUM_ROUNDS:
-        return Interval(ratio, 0.0, float("inf"))
+        return Interval(float(np.exp(middle)), 0.0, float("inf"))
     medians = np.median(_resampled(logs, seed), axis=1)
     tail = (1 - confidence) / 2
-    low, high = np.exp(np.quantile(medians, [tail, 1 - tail]))
-    return Interval(ratio, float(low), float(high))
+    reach = _widening(len(logs), confidence) * (np.quantile(medians, [tail, 1 - tail]) - middle)
+    ratio, low, high = np.exp([middle, *(middle + reach)])
+    return Interval(float(ratio), float(low), float(high))
 
 
 def decide(interval: Interval, margin: float = MARGIN) -> Decision:
@@ -67,6 +74,12 @@ def decide(interval: Interval, margin: float = MARGIN) -> Decision:
     if interval.high < within:
         return "slower"
     return "same" if interval.low > within and interval.high < beyond else "undecided"
+
+
+def _widening(rounds: int, confidence: float) -> float:
+    blocks = rounds // ROUNDS_PER_BLOCK
+    normal = NormalDist().inv_cdf((1 + confidence) / 2)
+    return critical_value(confidence, blocks - 1) / normal
 
 
 def _resampled(logs: np.ndarray, seed: int) -> np.ndarray:

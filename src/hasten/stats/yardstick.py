@@ -64,8 +64,8 @@ def excess(norms: Norms) -> Excess:
 
 
 def _share(difference: float, allowed: float) -> float:
-    if math.isnan(difference) or math.isnan(allowed):
-        return math.inf
+    if not (math.isfinite(difference) and math.isfinite(allowed)):
+        return math.inf  # an allowance without bounds would let anything pass
     if difference == 0:
         return 0.0
     return difference / allowed if allowed else math.inf

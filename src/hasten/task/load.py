@@ -46,7 +46,9 @@ def build_task(factory: Factory, name: str, seed: int) -> Task:
     with_user_traceback = f"{name} raised while it built the task"
     try:
         task = factory()
-    except Exception as error:
+    except HastenError:
+        raise
+    except (Exception, SystemExit) as error:
         raise user_error(with_user_traceback, error) from error
     if not isinstance(task, Task):
         raise HastenError(
@@ -60,20 +62,23 @@ def user_error(what: str, error: BaseException) -> HastenError:
     """Wrap what the user's code raised, with its own traceback and none of our frames."""
     if isinstance(error, HastenError):
         return error
-    ours = str(Path(__file__).parents[1])
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not (frame.filename.startswith(ours) and "gallery" not in frame.filename)
-        and not frame.filename.startswith("<frozen")
-    ]
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_theirs(each)]
     text = "".join(traceback.format_list(frames))
     text += "".join(traceback.format_exception_only(error))
+    shown = f"{type(error).__name__}: {error}".rstrip(": .")
     return HastenError(
-        f"{what}: {type(error).__name__}: {error}",
+        f"{what}: {shown}.",
         fix="Mend that first; nothing was measured and nothing was written.",
         detail=text,
     )
+
+
+def _is_theirs(frame: traceback.FrameSummary) -> bool:
+    """Not of Hasten, but for the gallery, and not of Python's own import machinery."""
+    path, ours = Path(frame.filename), Path(__file__).parents[1]
+    if path.is_relative_to(ours):
+        return path.is_relative_to(ours / "gallery")
+    return not frame.filename.startswith("<frozen") and path != Path(importlib.__file__)
 
 
 def place_of(factory: Factory) -> Place | None:
@@ -119,13 +124,19 @@ def _import_file(path: Path) -> ModuleType:
             fix="Give the file another name.",
         )
     # As `python file.py` would: its folder first, so that its own imports work.
-    sys.path.insert(0, str(path.parent))
+    folder = str(path.parent)
+    sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # a .py path always has a spec
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # loader workers unpickle the user's classes by this name
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]  # so that it can be mended and loaded again
+        sys.path.remove(folder)
+        raise
     return module
 
 

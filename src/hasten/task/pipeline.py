@@ -35,7 +35,8 @@ class Pipeline:
         device = training_device()
         model = task.model.to(device)
         made = task.optimizer(model.parameters())
-        optimizers = [made] if isinstance(made, Optimizer) else list(made)
+        several = list(made) if isinstance(made, Iterable) else []
+        optimizers = [made] if isinstance(made, Optimizer) else several
         if not optimizers or not all(isinstance(each, Optimizer) for each in optimizers):
             raise HastenError(
                 f"Task.optimizer returned {made!r}, not a torch optimizer.",

@@ -123,6 +123,11 @@ def as_dataset(data: Dataset[Any] | Sequence[Tensor]) -> Dataset[Any]:
     if isinstance(data, Dataset):
         return data
     if isinstance(data, Sequence) and data and all(isinstance(t, Tensor) for t in data):
+        if len({t.shape[:1] for t in data}) != 1 or not data[0].dim():
+            raise HastenError(
+                f"Task.data has tensors of shapes {', '.join(str(tuple(t.shape)) for t in data)}.",
+                fix="Pass tensors with equal first dimension, one row of each for a sample.",
+            )
         return TensorDataset(*data)
     raise HastenError(
         f"Task.data is a {type(data).__name__}, which is not training data.",
@@ -131,16 +136,21 @@ def as_dataset(data: Dataset[Any] | Sequence[Tensor]) -> Dataset[Any]:
 
 
 def loss_of_pair(loss: Callable[[Any, Any], Tensor], model: nn.Module, batch: Batch) -> Tensor:
-    if not isinstance(batch, tuple | list) or len(batch) != 2:
-        shape = f"a {type(batch).__name__}"
-        if isinstance(batch, tuple | list):
-            shape += f" of {len(batch)}"
+    shape = not_a_pair(batch)
+    if shape:
         raise HastenError(
             f"loss(output, target) needs batches of (input, target), and this one is {shape}.",
             fix="Give the task forward(model, batch) that returns the loss.",
         )
     inputs, target = batch
     return loss(model(inputs), target)
+
+
+def not_a_pair(batch: Batch) -> str | None:
+    """What a batch is instead of (input, target); None where it is such a pair."""
+    if not isinstance(batch, tuple | list):
+        return f"a {type(batch).__name__}"
+    return None if len(batch) == 2 else f"a {type(batch).__name__} of {len(batch)}"
 
 
 def training_device() -> torch.device:

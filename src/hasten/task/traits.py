@@ -1,13 +1,16 @@
 """Reads what the model, the data and the loss of a pipeline are."""
 
+import math
 import random
 from collections import Counter
+from numbers import Number
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils import _pytree as pytree
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -110,7 +113,7 @@ def _data_traits(loader: object) -> DataTraits:
     tensors = type(dataset) is TensorDataset
     return DataTraits(
         kind="iterable" if iterable else "tensors" if tensors else "map",
-        rows=None if iterable else len(dataset),  # type: ignore[arg-type]
+        rows=len(dataset) if not iterable and hasattr(dataset, "__len__") else None,
         batch_size=loader.batch_size,
         workers=loader.num_workers,
         default_collate=loader.collate_fn is default_collate,
@@ -128,16 +131,29 @@ def _draws_random(dataset: Any) -> bool | None:
 
     Shows randomness, never its absence: an item further on may still be random.
     """
-    if not len(dataset):
+    if hasattr(dataset, "__len__") and not len(dataset):
         return None
     state = random_state()
     try:
-        first, second = dataset[0], dataset[0]
+        first, second = pytree.tree_leaves(dataset[0]), pytree.tree_leaves(dataset[0])
         moved = not _same_random_state(state)
+    except (LookupError, TypeError):
+        return None  # a sampler gives it other keys than numbers
     finally:
         restore_random_state(state)
-    pairs = zip(batches.tensors_of(first), batches.tensors_of(second), strict=False)
-    return moved or any(not torch.equal(a, b) for a, b in pairs)
+    return moved or len(first) != len(second) or any(map(_differ, first, second))
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Whether two readings are known to differ; NaN is the same as NaN here."""
+    if type(one) is not type(other):
+        return True
+    if isinstance(one, Tensor | np.ndarray):
+        if one.shape != other.shape:
+            return True
+        return bool(((one != other) & ((one == one) | (other == other))).any())
+    comparable = isinstance(one, Number | np.generic | str | bytes)
+    return comparable and bool(one != other and (one == one or other == other))
 
 
 def _same_random_state(state: dict[str, Any]) -> bool:
@@ -210,9 +226,11 @@ def _loss_reduction(pipeline: Pipeline, batch: Any) -> Reduction:
         for module, training in modes.items():
             module.training = training
         restore_random_state(state)
+    if not whole or not math.isfinite(whole):
+        return "unknown"  # zero is both the mean and the sum of zeros
     counts = [pipeline.count(piece) for piece in pieces]
     mean = sum(n * part for n, part in zip(counts, parts, strict=True)) / max(sum(counts), 1)
-    scale = max(abs(whole), 1e-12) * REDUCTION_TOLERANCE
+    scale = abs(whole) * REDUCTION_TOLERANCE
     if abs(whole - mean) <= scale:
         return "mean"
     return "sum" if abs(whole - sum(parts)) <= scale else "coupled"

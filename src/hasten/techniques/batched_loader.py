@@ -28,10 +28,6 @@ class BatchedLoaderTechnique(Technique[BatchedLoaderPart]):
             return "the data is not a plain TensorDataset"
         if not data.default_collate:
             return "the loader has a collate function of its own"
-        if data.workers and not data.known_sampler:
-            # Workers ask a sampler for indices ahead of time: one that draws randomness as it
-            # goes would draw it at other moments without them.
-            return "the loader has workers and a sampler of its own"
         return None
 
     def to_try(self, environment: Environment, traits: Traits) -> list[BatchedLoaderPart]:

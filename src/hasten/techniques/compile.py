@@ -50,7 +50,7 @@ class CompileTechnique(Technique[CompilePart]):
         model._compiled_call_impl = call
 
         def undo() -> None:
-            model._compiled_call_impl = None
+            del model._compiled_call_impl  # the class has None
 
         def did_run() -> str | None:
             return None if call.took_part else "torch compiled no part of the model"
@@ -78,16 +78,18 @@ class _CompiledCall:
         self._compiled: Callable[..., Any] = torch.compile(through, mode=mode)
         self._rows: int | None = None
         self.took_part = False
-        """Whether compiled code is in the backward graph of the first call."""
+        """Whether compiled code was in the backward graph of a call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         rows = _rows(args or tuple(kwargs.values()))
         if self._rows is None:
             self._rows = rows
-            output = self._compiled(*args, **kwargs)
+        if rows != self._rows:
+            return self._eager(*args, **kwargs)
+        output = self._compiled(*args, **kwargs)
+        if not self.took_part and torch.is_grad_enabled():
             self.took_part = _has_compiled_backward(output)
-            return output
-        return (self._compiled if rows == self._rows else self._eager)(*args, **kwargs)
+        return output
 
 
 def _rows(values: tuple[Any, ...]) -> int:

@@ -13,6 +13,11 @@ from hasten.task.traits import can_fuse
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
 
 
+FLAGS = ("fused", "foreach")
+# What torch keeps on a fused optimizer beside its groups.
+ATTRIBUTES = ("_step_supports_amp_scaling", "_need_device_dtype_check_for_fused")
+
+
 class FusedOptimizerPart(Part, frozen=True, kw_only=True):
     pass
 
@@ -56,9 +61,9 @@ class FusedOptimizerTechnique(Technique[FusedOptimizerPart]):
 
 def _fuse(optimizer: Optimizer) -> Callable[[], None]:
     """Switch the implementation in place, so that the user's schedulers keep their optimizer."""
-    before = [(group["fused"], group["foreach"]) for group in optimizer.param_groups]
-    defaults = {key: optimizer.defaults[key] for key in ("fused", "foreach")}
-    scales = getattr(optimizer, "_step_supports_amp_scaling", None)
+    before = [{key: group[key] for key in FLAGS} for group in optimizer.param_groups]
+    defaults = {key: optimizer.defaults[key] for key in FLAGS}
+    attributes = {key: vars(optimizer)[key] for key in ATTRIBUTES if key in vars(optimizer)}
     for group in optimizer.param_groups:
         group.update(fused=True, foreach=False)
     optimizer.defaults.update(fused=True, foreach=False)  # for groups that are added later
@@ -66,13 +71,14 @@ def _fuse(optimizer: Optimizer) -> Callable[[], None]:
     _move_step_counters(optimizer, to_parameters=True)
 
     def undo() -> None:
-        for group, (fused, foreach) in zip(optimizer.param_groups, before, strict=False):
-            group.update(fused=fused, foreach=foreach)
+        added_since = len(optimizer.param_groups) - len(before)
+        flags = before + [defaults] * added_since
+        for group, its_flags in zip(optimizer.param_groups, flags, strict=False):
+            group.update(its_flags)
         optimizer.defaults.update(defaults)
-        if scales is None:
-            del optimizer._step_supports_amp_scaling  # type: ignore[attr-defined]
-        else:
-            optimizer._step_supports_amp_scaling = scales  # type: ignore[attr-defined]
+        for name in ATTRIBUTES:
+            vars(optimizer).pop(name, None)
+        vars(optimizer).update(attributes)
         _move_step_counters(optimizer, to_parameters=False)
 
     return undo

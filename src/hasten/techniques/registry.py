@@ -33,11 +33,17 @@ def register_technique(technique: type[Technique[Any]]) -> type[Technique[Any]]:
             f"A technique named {name!r} is registered already ({type(known).__name__}).",
             fix="Give yours another name.",
         )
-    if not issubclass(technique.part, Part):
+    if not isinstance(technique.part, type) or not issubclass(technique.part, Part):
         raise HastenError(
             f"{technique.__name__}.part is not a subclass of hasten.Part.",
             fix="Let its settings be a class that derives from hasten.Part.",
         )
+    for field in msgspec.structs.fields(technique.part):
+        if field.required:
+            raise HastenError(
+                f"{technique.part.__name__}.{field.name} has no default.",
+                fix="Give every setting of a technique one.",
+            )
     _techniques[name] = technique()
     return technique
 
@@ -97,15 +103,24 @@ def _offer(technique: Technique[Any], environment: Environment, traits: Traits) 
 def recipe_schema() -> dict[str, Any]:
     """JSON Schema of recipe.toml with every technique's settings, so that editors complete it."""
     schema = msgspec.json.schema(Recipe)
-    recipe = schema["$defs"]["Recipe"]
-    recipe["properties"]["plan"] = {
+    parts = {}
+    for technique in all_techniques():
+        parts[technique.name], others = _part_schema(technique)
+        schema["$defs"] |= others
+    schema["$defs"]["Recipe"]["properties"]["plan"] = {
         "type": "object",
         "additionalProperties": False,
-        "properties": {each.name: _part_schema(each) for each in all_techniques()},
+        "properties": parts,
     }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def _part_schema(technique: Technique[Any]) -> dict[str, Any]:
-    _, components = msgspec.json.schema_components([technique.part])
-    return {**components[technique.part.__name__], "description": technique.about}
+def _part_schema(technique: Technique[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of the part itself, and of the types of its fields, under names that are this part's own."""
+    prefix = f"{technique.name}."
+    _, components = msgspec.json.schema_components(
+        [technique.part], ref_template=f"#/$defs/{prefix}{{name}}"
+    )
+    part = components.pop(technique.part.__name__)
+    others = {prefix + name: component for name, component in components.items()}
+    return {**part, "description": technique.about}, others

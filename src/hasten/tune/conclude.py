@@ -19,10 +19,11 @@ def conclude(
     """What the tuning came to, the verdict on "it is faster and the same", and why."""
     if confirmation is None:
         return _nothing_kept(trials)
-    if numerics is None or numerics.verdict != "proven":
-        verdict: Verdict = "not_proven" if numerics is None else numerics.verdict
-        return "unproven", verdict, numerics.why() if numerics else "numerics were not checked"
-    if speed is None:
+    if numerics is None or not numerics.checks:
+        return "unproven", "not_proven", "numerics were not checked"
+    if numerics.verdict != "proven":
+        return "unproven", numerics.verdict, numerics.why()
+    if speed is None or confirmation.failure is not None:
         why = confirmation.failure or "a technique did not run in the fresh processes"
         return "unproven", "not_proven", why
     if speed.verdict != "proven":

@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -35,26 +37,28 @@ class Journal:
         self._begun = False
 
     def note(self, record: Record) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         line = msgspec.json.encode({type(record).__name__.lower(): record})
-        with (self.folder / JOURNAL).open("ab" if self._begun else "wb") as file:
-            file.write(line + b"\n")
+        with _writing_into(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / JOURNAL).open("ab" if self._begun else "wb") as file:
+                file.write(line + b"\n")
         self._begun = True
 
 
 def write_outcome(folder: Path, evidence: Evidence, schema: bytes) -> None:
     """Evidence first and recipe last: a recipe that is there is whole. An old one is kept aside,
     since it may have been edited."""
-    folder.mkdir(parents=True, exist_ok=True)
-    recipe = folder / RECIPE
-    if recipe.exists():
-        recipe.replace(folder / PREVIOUS)
-    content = to_json(evidence)
-    write_atomically(folder / EVIDENCE, content)
-    if evidence.outcome == "recipe":
-        write_atomically(folder / SCHEMA, msgspec.json.format(schema, indent=1))
-        text = recipe_text(make_recipe(evidence, hashlib.sha256(content).hexdigest()))
-        write_atomically(recipe, text.encode())
+    with _writing_into(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        recipe = folder / RECIPE
+        if recipe.exists():
+            recipe.replace(folder / PREVIOUS)
+        content = to_json(evidence)
+        write_atomically(folder / EVIDENCE, content)
+        if evidence.outcome == "recipe":
+            write_atomically(folder / SCHEMA, msgspec.json.format(schema, indent=1))
+            text = recipe_text(make_recipe(evidence, hashlib.sha256(content).hexdigest()))
+            write_atomically(recipe, text.encode())
 
 
 def make_recipe(evidence: Evidence, evidence_sha256: str) -> Recipe:
@@ -84,10 +88,18 @@ def recipe_text(recipe: Recipe) -> str:
 
 
 def _refuse_unusable(folder: Path) -> None:
-    existing = folder
-    while not existing.exists():
-        existing = existing.parent
-    if not existing.is_dir():
-        raise HastenError(f"--out {folder}: {existing} is not a folder.", fix="Name another one.")
-    if not os.access(existing, os.W_OK):
-        raise HastenError(f"--out {folder}: {existing} is not writable.", fix="Name another one.")
+    """Asked before anything is measured, so that no work is lost for want of a place."""
+    with _writing_into(folder):
+        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+        if not existing.is_dir():
+            raise NotADirectoryError(f"{existing} is not a folder")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise PermissionError(f"{existing} is not writable")
+
+
+@contextmanager
+def _writing_into(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HastenError(f"--out {folder}: {error}.", fix="Name another folder.") from error

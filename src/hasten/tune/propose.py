@@ -46,6 +46,8 @@ def _reason_against(offer: Offer, finding: Finding, noise_floor: float) -> str |
         return offer.refusal
     if offer.rung in (Rung.PARITY, Rung.CHANGES_TRAINING):
         return f"it is on the {offer.rung.replace('_', ' ')} rung, which tune does not prove"
+    if not offer.parts:
+        return "it has no setting worth a trial here"
     if finding.bound <= noise_floor:
         return f"it could gain at most {finding.bound:.3f}x, and noise here is {noise_floor:.3f}x"
     return None

@@ -1,0 +1,35 @@
+"""A dated results file: figures with hardware, versions, command and commit."""
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hasten.host.environment import read_environment
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def write_results(name: str, figures: dict[str, Any]) -> Path:
+    now = datetime.now(UTC)
+    document = {
+        "benchmark": name,
+        "date": now.isoformat(timespec="seconds"),
+        "command": " ".join(["python", *sys.argv]),
+        "commit": _git("rev-parse", "HEAD"),
+        "uncommitted_changes": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "environment": msgspec.to_builtins(read_environment()),
+        **figures,
+    }
+    path = RESULTS / f"{now:%Y-%m-%d}-{name}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"wrote {path.relative_to(Path.cwd())}")
+    return path
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], capture_output=True, text=True).stdout.strip()

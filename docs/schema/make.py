@@ -1,0 +1,30 @@
+"""Writes the JSON Schemas of what the commands print; `make schemas` runs it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hasten.records.recipe import Evidence
+from hasten.records.report import BenchReport, ProofReport
+from hasten.report.environment import EnvironmentReport
+from hasten.techniques.registry import recipe_schema
+
+DOCUMENTS = {
+    "tune": Evidence,
+    "bench": BenchReport,
+    "prove": ProofReport,
+    "env": EnvironmentReport,
+}
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    made = {name: msgspec.json.schema(kind) for name, kind in DOCUMENTS.items()}
+    return {**made, "recipe": recipe_schema()}
+
+
+if __name__ == "__main__":
+    for name, schema in schemas().items():
+        text = json.dumps(schema, indent=1) + "\n"
+        Path(__file__).with_name(f"{name}.json").write_text(text)

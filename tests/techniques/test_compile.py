@@ -1,0 +1,269 @@
+"""Compiling in place: that it really happens, and that the model stays the user's."""
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.nn import functional as F
+
+from hasten.host.environment import find_compiler, read_environment
+from hasten.records.applied import Applied
+from hasten.records.environment import Environment
+from hasten.records.plan import Plan
+from hasten.runtime.run import Run
+from hasten.task.pipeline import Pipeline
+from hasten.task.traits import read_traits
+from hasten.techniques.compile import CompilePart, CompileTechnique
+from hasten.techniques.technique import CannotApply
+from plain_loop import make_loader, make_model
+
+PLAN = Plan(parts={"compile": {}})
+TECHNIQUE = CompileTechnique()
+GAVE_UP = "torch compiled no part of the model"
+
+
+@pytest.fixture(autouse=True)
+def _forget_compiled_code() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> CompileCounterWithBackend:
+    """All of torch.compile but its slow last stage; counts the graphs and how often they ran."""
+    counter = CompileCounterWithBackend("aot_eager")
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=counter))
+    return counter
+
+
+def make_pipeline(model: nn.Module) -> Pipeline:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return Pipeline.from_loop(model, make_loader(), optimizer, F.cross_entropy)
+
+
+def apply_to(model: nn.Module) -> Any:
+    return TECHNIQUE.apply(make_pipeline(model), CompilePart())
+
+
+def test_a_sequential_of_torchs_own_classes_is_really_compiled(
+    compiler: CompileCounterWithBackend,
+) -> None:
+    """Module.compile on one compiles nothing, and says nothing."""
+    model = make_model()
+    run = Run(make_pipeline(model), PLAN)
+    run.step(next(iter(run.dataloader)))
+    assert compiler.frame_count == 1
+    assert run.applied == [Applied(technique="compile", outcome="done", why="mode default")]
+    assert [live.technique for live in run.effects] == ["compile"]
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="there is no C++ compiler on the path")
+def test_a_compiled_training_stays_near_the_plain_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With the real compiler, from the graph to machine code."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR", "")  # torch writes it itself
+    losses = []
+    for plan in (Plan(), PLAN):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
+        run = Run(make_pipeline(model), plan)
+        losses.append([float(run.step(batch)) for batch in run.epoch()])
+    assert [each.outcome for each in run.applied] == ["done"]
+    assert any(tmp_path.rglob("*.cpp"))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert list(model.state_dict()) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+def test_a_partial_batch_runs_eagerly_and_compiles_nothing(
+    compiler: CompileCounterWithBackend,
+) -> None:
+    """7 batches an epoch, the last of them partial."""
+    run = Run(make_pipeline(make_model()), PLAN)
+    for _ in range(2):
+        for batch in run.epoch():
+            run.step(batch)
+    assert compiler.frame_count == 1
+    run.undo()
+
+
+def test_full_batches_go_through_the_compiled_code() -> None:
+    model, calls = make_model(), []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Any:
+        def run_graph(*args: Tensor) -> Any:
+            calls.append("graph")
+            return graph(*args)
+
+        return run_graph
+
+    compile_with_spy = functools.partial(torch.compile, backend=backend)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "compile", compile_with_spy)
+        effect = apply_to(model)
+    for rows in (8, 8, 2, 8):
+        model(torch.randn(rows, 6))
+    assert calls == ["graph"] * 3
+    effect.undo()
+    model(torch.randn(8, 6))
+    assert calls == ["graph"] * 3
+
+
+def test_the_outputs_are_those_of_the_model(compiler: CompileCounterWithBackend) -> None:
+    model, inputs = make_model().eval(), torch.randn(8, 6)
+    plain, partial = model(inputs), model(inputs[:3])
+    effect = apply_to(model)
+    assert torch.equal(model(inputs), plain)
+    assert torch.equal(model(inputs[:3]), partial)
+    assert compiler.frame_count == 1
+    effect.undo()
+
+
+class Named(nn.Module):
+    """Called by keyword, with things of many kinds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+
+    def forward(self, *, scale: float, parts: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"logits": self.layer(parts["bits"]) * scale}
+
+
+def test_a_model_that_is_called_by_keyword_alone(compiler: CompileCounterWithBackend) -> None:
+    model, bits = Named(), torch.randn(8, 6)
+    plain = model(scale=2.0, parts={"bits": bits})["logits"]
+    effect = apply_to(model)
+    assert torch.equal(model(scale=2.0, parts={"bits": bits})["logits"], plain)
+    assert effect.did_run() is None
+    model(scale=2.0, parts={"bits": bits[:3]})
+    assert compiler.frame_count == 1
+    effect.undo()
+
+
+def test_state_keeps_its_names(compiler: CompileCounterWithBackend) -> None:
+    model = make_model()
+    names = list(model.state_dict())
+    effect = apply_to(model)
+    model(torch.randn(8, 6))
+    assert list(model.state_dict()) == names
+    assert type(model) is nn.Sequential
+    effect.undo()
+
+
+def test_hooks_of_the_model_still_run(compiler: CompileCounterWithBackend) -> None:
+    model, seen = nn.Sequential(nn.Linear(6, 3)), []
+    model.register_forward_hook(lambda module, args, output: seen.append(tuple(output.shape)))
+    effect = apply_to(model)
+    model(torch.randn(8, 6))
+    model(torch.randn(2, 6))
+    assert seen == [(8, 3), (2, 3)]
+    effect.undo()
+
+
+def test_a_model_of_recurrent_layers_alone_is_reported_as_not_compiled(
+    compiler: CompileCounterWithBackend,
+) -> None:
+    model = nn.LSTM(6, 3, batch_first=True)
+
+    def forward(model: nn.Module, batch: Any) -> Tensor:
+        return model(batch[0].unsqueeze(1))[0].square().mean()
+
+    pipeline = make_pipeline(model)
+    pipeline.forward = forward
+    assert TECHNIQUE.unsuited(read_traits(pipeline)) == "torch does not compile recurrent layers"
+    run = Run(pipeline, PLAN)
+    run.step(next(iter(run.dataloader)))
+    assert run.applied == [Applied(technique="compile", outcome="fell_back", why=GAVE_UP)]
+    assert model._compiled_call_impl is None
+
+
+def test_recurrent_layers_among_others_are_worth_a_trial() -> None:
+    model = nn.ModuleList([nn.LSTM(6, 3), nn.Linear(3, 3)])
+    assert TECHNIQUE.unsuited(read_traits(make_pipeline(model))) is None
+
+
+class Stubborn(nn.Module):
+    """Torch is told to leave it alone, and does so without a word."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+
+    @torch.compiler.disable
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.layer(inputs)
+
+
+def test_a_model_that_torch_passes_over_is_reported(compiler: CompileCounterWithBackend) -> None:
+    run = Run(make_pipeline(Stubborn()), PLAN)
+    run.step(next(iter(run.dataloader)))
+    assert run.applied == [Applied(technique="compile", outcome="fell_back", why=GAVE_UP)]
+
+
+def test_a_first_call_without_gradients_is_no_reason_to_give_up(
+    compiler: CompileCounterWithBackend,
+) -> None:
+    """As where a target is made by the same model first."""
+
+    def forward(model: nn.Module, batch: Any) -> Tensor:
+        with torch.no_grad():
+            target = model(batch[0]).detach()
+        return F.mse_loss(model(batch[0]), target + 1)
+
+    pipeline = make_pipeline(make_model())
+    pipeline.forward = forward
+    run = Run(pipeline, PLAN)
+    run.step(next(iter(run.dataloader)))
+    assert [each.outcome for each in run.applied] == ["done"]
+    run.undo()
+
+
+def test_a_model_that_the_user_has_compiled_is_left_alone(
+    compiler: CompileCounterWithBackend,
+) -> None:
+    model = make_model()
+    model.compile()
+    before = model._compiled_call_impl
+    with pytest.raises(CannotApply, match="the model is compiled already"):
+        apply_to(model)
+    assert model._compiled_call_impl is before
+
+
+def test_the_mode_reaches_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[str] = []
+
+    def compile_nothing(function: Any, mode: str) -> Any:
+        modes.append(mode)
+        return function
+
+    monkeypatch.setattr(torch, "compile", compile_nothing)
+    for mode in ("default", "reduce-overhead", "max-autotune"):
+        TECHNIQUE.apply(make_pipeline(make_model()), CompilePart(mode=mode))  # type: ignore[arg-type]
+    assert modes == ["default", "reduce-overhead", "max-autotune"]
+
+
+def environment(**changes: Any) -> Environment:
+    return msgspec.structs.replace(read_environment(), **changes)
+
+
+def test_without_a_compiler_or_triton_it_is_not_available() -> None:
+    here = read_environment().device
+    cpu = type(here)(kind="cpu", name="a CPU", count=1, memory_bytes=0)
+    gpu = type(here)(kind="cuda", name="a GPU", count=1, memory_bytes=0)
+    assert TECHNIQUE.unavailable(environment(device=cpu, compiler="/usr/bin/g++")) is None
+    assert TECHNIQUE.unavailable(environment(device=gpu, versions={"triton": "3"})) is None
+    assert TECHNIQUE.unavailable(environment(device=cpu, compiler=None)) == (
+        "there is no C++ compiler (g++ or clang++) on the path"
+    )
+    assert TECHNIQUE.unavailable(environment(device=gpu, versions={})) == (
+        "triton is not installed"
+    )

@@ -1,0 +1,207 @@
+"""From wishes to a plan: every field counts, levels differ, what was asked for is not lost."""
+
+import dataclasses
+import enum
+import types
+import typing
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from hasten.config import OptimizationLevel, PerformanceConfig
+from hasten.host.environment import read_environment
+from hasten.records.environment import Device, Environment
+from hasten.records.plan import NAIVE, Rung
+from hasten.records.traits import (
+    DataTraits,
+    ModelTraits,
+    OptimizerTraits,
+    Traits,
+)
+from hasten.runtime.run import Run
+from hasten.task.pipeline import Pipeline
+from hasten.task.traits import read_traits
+from hasten.techniques.registry import all_techniques, decode, rung_of
+from plain_loop import make_loader, make_model
+
+BASIC, ADVANCED, ULTRA = OptimizationLevel
+ENVIRONMENT = Environment(
+    device=Device(kind="cpu", name="a CPU", count=1, memory_bytes=0),
+    cpu="a CPU",
+    cores_allowed=2.0,
+    cores_present=2,
+    memory_bytes=0,
+    shared_memory_bytes=0,
+    system="Linux",
+    compiler="/usr/bin/g++",
+    versions={"torch": "2.13"},
+)
+TRAITS = Traits(
+    model=ModelTraits(
+        name="Net", parameters=1, parameter_bytes=4, families=("linear",), repeated_blocks=()
+    ),
+    data=DataTraits(
+        kind="tensors",
+        rows=50,
+        batch_size=8,
+        workers=0,
+        default_collate=True,
+        known_sampler=True,
+        draws_random=False,
+    ),
+    optimizers=(OptimizerTraits(name="Adam", implementation="loop", can_fuse=True),),
+    loss_reduction="mean",
+)
+
+
+def parts(config: PerformanceConfig, traits: Traits = TRAITS) -> dict[str, Any]:
+    return config.resolve(ENVIRONMENT, traits).parts
+
+
+def other_values(kind: Any) -> list[Any]:
+    """Values to try for a field of this type. A new type must be taught here."""
+    if isinstance(kind, types.UnionType):
+        return [value for each in typing.get_args(kind) for value in other_values(each)]
+    if kind is bool:
+        return [True, False]
+    if kind is int:
+        return [0, 1, 2, 4]
+    if kind is types.NoneType:
+        return [None]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return list(kind)
+    raise AssertionError(f"this test does not know values of {kind}")
+
+
+@pytest.mark.parametrize("name", [each.name for each in dataclasses.fields(PerformanceConfig)])
+def test_no_field_is_dead(name: str) -> None:
+    """From some level on, another value of the field gives another plan."""
+    kind = typing.get_type_hints(PerformanceConfig)[name]
+    plans = [
+        [parts(dataclasses.replace(PerformanceConfig(optimization_level=level), **{name: value}))]
+        for level in OptimizationLevel
+        for value in other_values(kind)
+    ]
+    per_level = len(other_values(kind))
+    by_level = [plans[start : start + per_level] for start in range(0, len(plans), per_level)]
+    assert any(plan != level[0] for level in by_level for plan in level)
+
+
+@pytest.mark.parametrize("technique", all_techniques(), ids=lambda technique: technique.name)
+def test_every_bundled_technique_has_a_field_that_takes_it_in_and_out(technique: Any) -> None:
+    fields = [each.name for each in dataclasses.fields(PerformanceConfig)]
+    wishes = [name for name in fields if name.startswith("enable_")]
+    taken_out = [
+        name
+        for name in wishes
+        if technique.name in parts(PerformanceConfig(optimization_level=ULTRA))
+        and set(parts(PerformanceConfig(optimization_level=ULTRA)))
+        - set(parts(PerformanceConfig(optimization_level=ULTRA, **{name: False})))
+        == {technique.name}
+    ]
+    assert len(taken_out) == 1
+    refused = dataclasses.replace(
+        PerformanceConfig(optimization_level=BASIC), **{taken_out[0]: True}
+    )
+    assert technique.name in parts(refused)
+
+
+def test_basic_is_bitwise() -> None:
+    plan = PerformanceConfig(optimization_level=BASIC).resolve(ENVIRONMENT, TRAITS)
+    assert plan.parts == {"batched_loader": {}}
+    assert rung_of(plan) is Rung.BITWISE
+
+
+def test_advanced_adds_what_changes_rounding() -> None:
+    plan = PerformanceConfig().resolve(ENVIRONMENT, TRAITS)
+    assert plan.parts == {
+        "batched_loader": {},
+        "compile": {"mode": "default"},
+        "fused_optimizer": {},
+    }
+    assert plan == PerformanceConfig(optimization_level=ADVANCED).resolve(ENVIRONMENT, TRAITS)
+
+
+def test_ultra_adds_what_takes_long_to_prepare() -> None:
+    found = parts(PerformanceConfig(optimization_level=ULTRA))
+    assert found["compile"] == {"mode": "max-autotune"}
+    assert set(found) == {"batched_loader", "compile", "fused_optimizer"}
+
+
+@pytest.mark.parametrize("level", list(OptimizationLevel))
+def test_no_level_changes_the_training_unasked(level: OptimizationLevel) -> None:
+    plan = PerformanceConfig(optimization_level=level).resolve(ENVIRONMENT, TRAITS)
+    assert rung_of(plan).depth() < Rung.CHANGES_TRAINING.depth()
+
+
+@pytest.mark.parametrize("level", list(OptimizationLevel))
+def test_every_level_gives_a_plan_that_decodes(level: OptimizationLevel) -> None:
+    plan = PerformanceConfig(optimization_level=level).resolve(ENVIRONMENT, TRAITS)
+    assert len(decode(plan)) == len(plan.parts) > 0
+
+
+@pytest.mark.parametrize("level", list(OptimizationLevel))
+def test_switched_off_nothing_is_planned_whatever_else_is_asked(level: OptimizationLevel) -> None:
+    config = PerformanceConfig(
+        optimization_level=level, enable_performance_optimization=False, enable_compile=True
+    )
+    assert config.resolve(ENVIRONMENT, TRAITS) == NAIVE
+
+
+def test_a_level_leaves_out_what_cannot_apply() -> None:
+    model = ModelTraits(
+        name="LSTM", parameters=1, parameter_bytes=4, families=("recurrent",), repeated_blocks=()
+    )
+    data = DataTraits(
+        kind="map",
+        rows=5,
+        batch_size=1,
+        workers=0,
+        default_collate=True,
+        known_sampler=True,
+        draws_random=False,
+    )
+    optimizers = (OptimizerTraits(name="RMSprop", implementation="other", can_fuse=False),)
+    traits = Traits(model=model, data=data, optimizers=optimizers, loss_reduction="mean")
+    assert parts(PerformanceConfig(optimization_level=ULTRA), traits) == {}
+
+
+def test_what_was_asked_for_and_cannot_apply_is_skipped_with_its_reason() -> None:
+    model = make_model()
+    optimizer = torch.optim.RMSprop(model.parameters())
+    batches = list(make_loader())
+    pipeline = Pipeline.from_loop(model, batches, optimizer, F.cross_entropy)
+    config = PerformanceConfig(
+        optimization_level=BASIC, enable_fused_optimizer=True, enable_batched_loading=True
+    )
+    plan = config.resolve(read_environment(), read_traits(pipeline))
+    assert set(plan.parts) == {"batched_loader", "fused_optimizer"}
+    run = Run(pipeline, plan)
+    assert [str(each) for each in run.applied] == [
+        "batched_loader: skipped (it is a list, not a plain DataLoader)",
+        "fused_optimizer: skipped (no optimizer here has a fused kernel)",
+    ]
+    assert run.effects == []
+    assert run.dataloader is batches
+
+
+def test_a_model_that_is_compiled_already_is_skipped_with_its_reason() -> None:
+    model = nn.Linear(6, 3)
+    model.compile(backend="eager")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    pipeline = Pipeline.from_loop(model, (), optimizer, F.cross_entropy)
+    plan = PerformanceConfig(optimization_level=BASIC, enable_compile=True).resolve(
+        ENVIRONMENT, read_traits(pipeline)
+    )
+    assert [str(each) for each in Run(pipeline, plan).applied] == [
+        "compile: skipped (the model is compiled already)"
+    ]
+
+
+def test_resolving_needs_no_machine_and_gives_the_same_plan_twice() -> None:
+    config = PerformanceConfig(optimization_level=ULTRA)
+    assert config.resolve(ENVIRONMENT, TRAITS) == config.resolve(ENVIRONMENT, TRAITS)
+    assert config == PerformanceConfig(optimization_level=ULTRA)
