@@ -79,34 +79,27 @@ def other_values(kind: Any) -> list[Any]:
 @pytest.mark.parametrize("name", [each.name for each in dataclasses.fields(PerformanceConfig)])
 def test_no_field_is_dead(name: str) -> None:
     """From some level on, another value of the field gives another plan."""
-    kind = typing.get_type_hints(PerformanceConfig)[name]
-    plans = [
-        [parts(dataclasses.replace(PerformanceConfig(optimization_level=level), **{name: value}))]
-        for level in OptimizationLevel
-        for value in other_values(kind)
+    values = other_values(typing.get_type_hints(PerformanceConfig)[name])
+    bases = [PerformanceConfig(optimization_level=level) for level in OptimizationLevel]
+    changed = [
+        (base, dataclasses.replace(base, **{name: value})) for base in bases for value in values
     ]
-    per_level = len(other_values(kind))
-    by_level = [plans[start : start + per_level] for start in range(0, len(plans), per_level)]
-    assert any(plan != level[0] for level in by_level for plan in level)
+    assert any(parts(base) != parts(other) for base, other in changed)
 
 
 @pytest.mark.parametrize("technique", all_techniques(), ids=lambda technique: technique.name)
 def test_every_bundled_technique_has_a_field_that_takes_it_in_and_out(technique: Any) -> None:
+    everything = PerformanceConfig(optimization_level=ULTRA)
     fields = [each.name for each in dataclasses.fields(PerformanceConfig)]
-    wishes = [name for name in fields if name.startswith("enable_")]
-    taken_out = [
-        name
-        for name in wishes
-        if technique.name in parts(PerformanceConfig(optimization_level=ULTRA))
-        and set(parts(PerformanceConfig(optimization_level=ULTRA)))
-        - set(parts(PerformanceConfig(optimization_level=ULTRA, **{name: False})))
-        == {technique.name}
-    ]
+    left_out = {
+        name: set(parts(everything)) - set(parts(dataclasses.replace(everything, **{name: False})))
+        for name in fields
+        if name.startswith("enable_")
+    }
+    taken_out = [name for name, names in left_out.items() if names == {technique.name}]
     assert len(taken_out) == 1
-    refused = dataclasses.replace(
-        PerformanceConfig(optimization_level=BASIC), **{taken_out[0]: True}
-    )
-    assert technique.name in parts(refused)
+    asked = dataclasses.replace(PerformanceConfig(optimization_level=BASIC), **{taken_out[0]: True})
+    assert technique.name in parts(asked)
 
 
 def test_basic_is_bitwise() -> None:

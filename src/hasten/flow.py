@@ -15,7 +15,6 @@ from hasten.diagnose.diagnose import diagnose
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
 from hasten.records.recipe import RECIPE_FORMAT, Evidence
-from hasten.records.trial import Trial
 from hasten.tune.conclude import conclude
 from hasten.tune.confirm import claim_speed, confirm, measure_noise, noise_floor
 from hasten.tune.files import Journal, write_outcome
@@ -57,17 +56,10 @@ def tune(
         floor = noise_floor(control)
 
         candidates, not_tried = propose(findings, described.offers, floor)
-        trials: list[Trial] = []
-
-        def keep(trial: Trial) -> None:
-            trials.append(trial)
-            journal.note(trial)
-
-        for trial in not_tried:
-            keep(trial)
         prover = Prover(lab, described.traits, seed)
-        search = Search(lab, prover, deadline=began + 60 * minutes)
-        search.run(candidates, tell, keep)
+        search = Search(lab, prover, journal.note, deadline=began + 60 * minutes)
+        search.record(*not_tried)
+        search.run(candidates, tell)
 
         speed, numerics, confirmation = None, None, None
         if search.plan != NAIVE:
@@ -77,7 +69,7 @@ def tune(
             fresh = Prover(lab, described.traits, seed + 1)
             numerics = fresh.prove(search.plan, search.rung, check_data=search.changes_data)
 
-    outcome, verdict, why = conclude(trials, confirmation, speed, numerics)
+    outcome, verdict, why = conclude(search.trials, confirmation, speed, numerics)
     evidence = Evidence(
         format=RECIPE_FORMAT,
         task=task,
@@ -92,7 +84,7 @@ def tune(
         naive=naive,
         findings=tuple(findings),
         control=control,
-        trials=tuple(trials),
+        trials=tuple(search.trials),
         plan=search.plan,
         confirmation=confirmation,
         speed=speed,

@@ -24,6 +24,9 @@ def apply_plan(pipeline: Pipeline, plan: Plan) -> tuple[list[LiveEffect], list[A
             effect = technique.apply(pipeline, part)
         except CannotApply as reason:
             applied.append(Applied(technique=technique.name, outcome="skipped", why=str(reason)))
+        except BaseException:
+            undo_all(effects)  # a fault of the technique: raised, with nothing left half done
+            raise
         else:
             effects.append(LiveEffect(technique.name, effect))
             applied.append(Applied(technique=technique.name, outcome="done", why=effect.why))

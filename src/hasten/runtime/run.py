@@ -14,6 +14,9 @@ from hasten.runtime.apply import LiveEffect, apply_plan, undo_all
 from hasten.task import batch as batches
 from hasten.task.pipeline import Pipeline
 
+_NOT_STARTED = object()
+"""Instead of carried state: it is made when it is first needed, as a plain loop makes it."""
+
 
 class Run:
     """A training run with a plan applied. With the empty plan it is the plain loop, to the bit."""
@@ -24,9 +27,8 @@ class Run:
         self.applied: list[Applied]
         self.effects, self.applied = apply_plan(pipeline, plan)
         self.plan = plan
-        self._trusted = not self.effects
-        self.carried_state: Any = None
-        self.start_epoch()
+        self._trusted = False
+        self.carried_state: Any = _NOT_STARTED
 
     @property
     def model(self) -> nn.Module:
@@ -42,11 +44,10 @@ class Run:
 
     def step(self, batch: Any) -> Tensor:
         """One optimizer step. The loss stays on the device; ``float(loss)`` waits for it."""
-        if not self._trusted:
-            loss = fallback.first_step(self, batch)
-            self._trusted = True
-            return loss
-        return self.plain_step(batch)
+        if self._trusted or not self.effects:
+            return self.plain_step(batch)
+        loss, self._trusted = fallback.first_step(self, batch)
+        return loss
 
     def plain_step(self, batch: Any) -> Tensor:
         self.zero_grad()
@@ -69,6 +70,8 @@ class Run:
         if pipeline.initial_state is None:
             loss: Tensor = pipeline.forward(pipeline.model, batch)
             return loss
+        if self.carried_state is _NOT_STARTED:
+            self.start_epoch()
         loss, state = pipeline.forward(pipeline.model, batch, self.carried_state)
         self.carried_state = batches.detach(state)
         return loss
@@ -103,7 +106,6 @@ class Run:
         """Take every technique back; the training goes on as the plain loop."""
         undo_all(self.effects)
         self.plan = NAIVE
-        self._trusted = True
 
     def _step_schedulers(self) -> None:
         for scheduler in self.pipeline.schedulers:

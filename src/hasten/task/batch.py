@@ -23,6 +23,10 @@ def detach(state: Any) -> Any:
     return pytree.tree_map_only(Tensor, lambda tensor: tensor.detach(), state)
 
 
+def clone(state: Any) -> Any:
+    return pytree.tree_map_only(Tensor, lambda tensor: tensor.clone(), state)
+
+
 def rows_in(batch: Batch) -> int:
     """The size of the first dimension, which every tensor that has one must share."""
     tensors = [tensor for tensor in tensors_of(batch) if tensor.dim()]

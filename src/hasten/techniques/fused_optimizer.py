@@ -12,7 +12,6 @@ from hasten.task.pipeline import Pipeline
 from hasten.task.traits import can_fuse
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
 
-
 FLAGS = ("fused", "foreach")
 # What torch keeps on a fused optimizer beside its groups.
 ATTRIBUTES = ("_step_supports_amp_scaling", "_need_device_dtype_check_for_fused")

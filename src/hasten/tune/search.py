@@ -16,27 +16,31 @@ from hasten.tune.prove import Prover
 class Search:
     """Holds the incumbent: the best plan so far, in a worker that stays warm."""
 
-    def __init__(self, lab: Lab, prover: Prover, deadline: float) -> None:
+    def __init__(
+        self, lab: Lab, prover: Prover, note: Callable[[Trial], None], deadline: float
+    ) -> None:
         self._lab = lab
         self._prover = prover
-        self._arm: Arm | None = None
+        self._note = note
         self._deadline = deadline
+        self._arm: Arm | None = None
+        self.trials: list[Trial] = []
         self.plan = NAIVE
         self.rung = Rung.BITWISE
         self.changes_data = False
 
-    def run(
-        self,
-        candidates: Sequence[Candidate],
-        tell: Callable[[str], None],
-        keep: Callable[[Trial], None],
-    ) -> None:
-        """Try each candidate on top of the incumbent; ``keep`` gets every trial as it ends."""
+    def record(self, *trials: Trial) -> None:
+        for trial in trials:
+            self.trials.append(trial)
+            self._note(trial)
+
+    def run(self, candidates: Sequence[Candidate], tell: Callable[[str], None]) -> None:
+        """Try each candidate on top of the incumbent; every trial is noted as it ends."""
         # Many candidates give many chances to win by luck: each gets its share of the error.
         confidence = 1 - (1 - CONFIDENCE) / max(len(candidates), 1)
         for number, candidate in enumerate(candidates, 1):
             tell(f"trying {candidate.technique} ({number} of {len(candidates)})")
-            keep(self._try(candidate, confidence, number))
+            self.record(self._try(candidate, confidence, number))
         self._lab.close_workers()
 
     def _try(self, candidate: Candidate, confidence: float, number: int) -> Trial:

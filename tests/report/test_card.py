@@ -1,0 +1,197 @@
+"""The card of a tuning: all of it is there, and hostile names stay inert."""
+
+import io
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from hasten.records.finding import Place
+from hasten.records.measurement import Memory
+from hasten.records.recipe import Evidence
+from hasten.records.verdict import Check
+from hasten.report.card import tune_card
+from specimens import CONFIRMATION, FINDING, NOTHING_TO_GAIN, PROVEN, SPEED, UNPROVEN, make_trial
+
+replace = msgspec.structs.replace
+
+HOSTILE = "\x1b[2J\x1b[31m[bold]x[/bold][/nothing] :bug:\n\rPROVEN\x07"
+INERT = "?[2J?[31m[bold]x[/bold][/nothing] :bug:??PROVEN?"
+
+
+def show(evidence: Evidence, out: str = "hasten-out", *, terminal: bool = False) -> str:
+    console = Console(file=io.StringIO(), width=200, force_terminal=terminal, highlight=False)
+    console.print(tune_card(evidence, out))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """Lines below each heading; the verdict is above the first."""
+    found: dict[str, list[str]] = {"": []}
+    heading = ""
+    for line in text.splitlines():
+        if line and not line.startswith(" ") and found[""]:
+            heading = line.strip()
+            found[heading] = []
+        elif line.strip():
+            found[heading].append(line.strip())
+        if not found[""] and line:
+            found[""].append(line.strip())
+    return found
+
+
+def test_the_card_of_a_recipe_has_all_its_sections_in_order() -> None:
+    assert list(sections(show(PROVEN))) == [
+        "",
+        "Why it was slow",
+        "Tried",
+        "Is it the same training?",
+        "What it is worth",
+        "Next",
+    ]
+
+
+def test_a_recipe_is_proven_with_its_figures_and_its_rung() -> None:
+    verdict = " ".join(sections(show(PROVEN))[""])
+    assert verdict.startswith("PROVEN  train.py:make_task trains 1.50x faster")
+    assert "99 % interval 1.40x to 1.60x" in verdict
+    assert "stays the same training (rounding)" in verdict
+
+
+def test_the_findings_say_why_with_their_place() -> None:
+    (line,) = sections(show(PROVEN))["Why it was slow"]
+    assert line.startswith("data-wait")
+    assert "40 % of a step is spent waiting for the next batch  train.py:12" in line
+
+
+def test_all_that_was_tried_is_shown_the_losers_too() -> None:
+    kept, refuted, not_tried = sections(show(PROVEN))["Tried"]
+    assert kept.split() == ["batched_loader", "1.50x", "kept", "equal", "to", "the", "bit"]
+    assert refuted.startswith("compile")
+    assert "refuted" in refuted
+    assert "gradients 1 of weight differs" in refuted
+    assert not_tried.startswith("fused_optimizer")
+    assert " - " in not_tried
+    assert "not tried" in not_tried
+    assert "AdamW is fused already" in not_tried
+
+
+def test_every_check_of_the_numerics_is_shown() -> None:
+    start, rounding = sections(show(PROVEN))["Is it the same training?"]
+    assert start.split(maxsplit=2) == ["start", "proven", "12 digests equal before step 1"]
+    assert rounding.startswith("rounding")
+
+
+def test_what_it_is_worth_is_told_with_noise_warm_up_and_memory() -> None:
+    worth = "\n".join(sections(show(PROVEN))["What it is worth"])
+    assert "10,000 -> 15,000 rows/s" in worth
+    assert "identical arms here differ by up to 2.0 %" in worth
+    assert "3 s more to warm up, paid back after 90,000 rows" in worth
+    assert "300 MiB of the process -> 200 MiB of the process" in worth
+    assert "2.2 min" in worth
+
+
+def test_a_recipe_that_warms_up_no_longer_pays_back_at_once() -> None:
+    evidence = replace(PROVEN, speed=replace(SPEED, warmup_extra_s=-0.5, break_even_rows=0.0))
+    assert "at once: it takes no longer to warm up" in show(evidence)
+
+
+@pytest.mark.parametrize(
+    ("memory", "shown"),
+    [
+        (Memory(host_bytes=1 << 30, device_allocated_bytes=2 << 30), "2.0 GiB on the device"),
+        (Memory(host_bytes=1 << 30), "1.0 GiB of the process"),
+        (Memory(host_bytes=0), "0 B of the process"),
+        (Memory(), "not measured"),
+    ],
+)
+def test_memory_that_was_not_measured_is_not_zero(memory: Memory, shown: str) -> None:
+    evidence = replace(PROVEN, confirmation=replace(CONFIRMATION, a_memory=memory))
+    assert f"{shown} -> 200 MiB of the process" in show(evidence)
+
+
+def test_the_next_steps_of_a_recipe_can_be_copied() -> None:
+    following = sections(show(PROVEN, out="some/out"))["Next"]
+    assert following == [
+        "use it    hasten.PerformanceOptimizer.from_recipe('some/out/recipe.toml')",
+        "check it  hasten prove train.py:make_task some/out/recipe.toml",
+        "read it   some/out/recipe.toml; all that was measured is in some/out/evidence.json",
+    ]
+
+
+def test_nothing_to_gain_says_so_and_shows_what_was_tried() -> None:
+    text = show(NOTHING_TO_GAIN)
+    assert text.startswith("NOTHING TO GAIN  train.py:make_task: no change that was tried made")
+    assert list(sections(text)) == ["", "Why it was slow", "Tried", "Next"]
+    assert "at most 1.004x" in text
+    assert "Nothing to apply" in text
+    assert "hasten-out/evidence.json" in text
+    assert "recipe.toml" not in text
+
+
+def test_a_claim_that_was_not_proven_says_so_and_offers_no_recipe() -> None:
+    text = show(UNPROVEN)
+    assert text.startswith("NOT PROVEN  train.py:make_task: fresh processes gave 0.990x to 1.500x")
+    assert "What it is worth" not in text
+    assert "Is it the same training?" in text
+    assert "Run it again on a quieter machine, or with more --minutes." in text
+    assert "recipe.toml" not in text
+    assert "faster" not in sections(text)[""][0]
+
+
+def test_a_claim_that_was_refuted_says_so() -> None:
+    evidence = replace(UNPROVEN, verdict="refuted", why="gradients 2 of weight differs")
+    assert show(evidence).startswith("REFUTED  train.py:make_task: gradients 2 of weight differs")
+
+
+def test_a_tuning_without_findings_and_trials_says_so() -> None:
+    text = show(replace(NOTHING_TO_GAIN, findings=(), trials=()))
+    assert "No part of a step stands out." in text
+    assert "no technique answers these findings" in text
+
+
+def test_a_finding_without_a_place_is_shown_without_one() -> None:
+    (line,) = sections(show(replace(PROVEN, findings=(replace(FINDING, place=None),))))[
+        "Why it was slow"
+    ]
+    assert line.endswith("waiting for the next batch")
+
+
+def hostile(evidence: Evidence) -> Evidence:
+    """Every text that comes from the user's code or a file, as bad as it can be."""
+    finding = replace(
+        FINDING, code=HOSTILE, title=HOSTILE, advice=HOSTILE, place=Place(path=HOSTILE, line=1)
+    )
+    numerics = evidence.numerics and replace(
+        evidence.numerics, checks=(Check(name="start", verdict="proven", why=HOSTILE),)
+    )
+    return replace(
+        evidence,
+        task=HOSTILE,
+        why=HOSTILE,
+        findings=(finding,),
+        trials=(make_trial(HOSTILE, "failed", HOSTILE),),
+        numerics=numerics,
+    )
+
+
+@pytest.mark.parametrize("evidence", [PROVEN, NOTHING_TO_GAIN, UNPROVEN])
+def test_hostile_names_are_shown_inert(evidence: Evidence) -> None:
+    text = show(hostile(evidence), out=HOSTILE)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert text.count(INERT) >= 6
+    assert "🐛" not in text
+
+
+def test_hostile_names_add_no_escape_on_a_terminal() -> None:
+    text = show(hostile(PROVEN), out=HOSTILE, terminal=True)
+    assert "\x1b[2J" not in text
+    assert "\x07" not in text
+    assert "\r" not in text
+    assert "[bold]x[/bold][/nothing]" in text
+
+
+def test_a_terminal_gets_colours_and_a_pipe_does_not() -> None:
+    assert "\x1b[" in show(PROVEN, terminal=True)
+    assert "\x1b[" not in show(PROVEN)

@@ -1,0 +1,63 @@
+"""Small pieces of text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hasten.report.text import duration, printable, size
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("train.py:make_task", "train.py:make_task"),
+        ("träne.py:größe", "träne.py:größe"),
+        ("\x1b[31mred\x1b[0m", "?[31mred?[0m"),
+        ("two\nlines\r\n", "two?lines??"),
+        ("\x07\x00\x9b", "???"),
+        ("abc\u202egnp.py", "abc?gnp.py"),
+        ("\ud800", "?"),
+        ("", ""),
+    ],
+)
+def test_what_would_drive_the_terminal_is_shown_as_a_question_mark(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(st.text())
+def test_any_text_becomes_printable_and_keeps_its_length(text: str) -> None:
+    assert printable(text).isprintable()
+    assert len(printable(text)) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0, "0 us"),
+        (0.000_05, "50 us"),
+        (0.001, "1.0 ms"),
+        (0.0123, "12.3 ms"),
+        (1.0, "1 s"),
+        (119.0, "119 s"),
+        (120.0, "2.0 min"),
+        (5400.0, "90.0 min"),
+    ],
+)
+def test_a_duration_has_the_unit_that_suits_it(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (300 << 20, "300 MiB"),
+        (1 << 30, "1.0 GiB"),
+        (141 << 30, "141.0 GiB"),
+        (4 << 40, "4096.0 GiB"),
+    ],
+)
+def test_a_size_has_the_unit_that_suits_it(count: int, shown: str) -> None:
+    assert size(count) == shown

@@ -1,0 +1,506 @@
+"""A technique that fails at its first real step is dropped; the training is as if never tried."""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import StepLR
+
+from hasten.records.environment import Environment
+from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.traits import Traits
+from hasten.runtime.run import Run
+from hasten.task.pipeline import Pipeline
+from hasten.techniques import registry
+from hasten.techniques.registry import register_technique
+from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
+from plain_loop import make_loader, make_model
+from torch_state import model_bits, model_form, optimizer_bits, optimizer_form, random_settings
+
+Undo = Callable[[], None]
+PLACES = ["forward", "backward", "step", "step, after it was done"]
+
+
+@pytest.fixture(autouse=True)
+def _forget_what_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_techniques", dict(registry._techniques))
+
+
+class NoPart(Part, frozen=True, kw_only=True):
+    pass
+
+
+def register(
+    its_name: str,
+    effect: Callable[[Pipeline], Effect],
+    its_stage: Stage = Stage.COMPILE,
+) -> None:
+    class Made(Technique[NoPart]):
+        name = its_name
+        part = NoPart
+        stage = its_stage
+        rung = Rung.BITWISE
+        answers = ()
+        about = "Made for a test."
+
+        def to_try(self, environment: Environment, traits: Traits) -> list[NoPart]:
+            return [NoPart()]
+
+        def apply(self, pipeline: Pipeline, part: NoPart) -> Effect:
+            return effect(pipeline)
+
+    register_technique(Made)
+
+
+def broken(place: str, message: str = "broken kernel", calls: int = 1) -> Callable[..., Effect]:
+    """An effect that does the work and then raises, so that there is much to put back."""
+
+    def fail() -> None:
+        raise RuntimeError(f"{message}\nand a long explanation")
+
+    def in_forward(pipeline: Pipeline) -> Undo:
+        before, count = pipeline.forward, [0]
+
+        def forward(*args: Any) -> Any:
+            loss = before(*args)  # moves BatchNorm's statistics and draws for dropout
+            count[0] += 1
+            if count[0] >= calls:
+                fail()
+            return loss
+
+        pipeline.forward = forward
+
+        def undo() -> None:
+            pipeline.forward = before
+
+        return undo
+
+    def in_backward(pipeline: Pipeline) -> Undo:
+        first = next(pipeline.model.parameters())  # the last to get its gradient
+        return first.register_hook(lambda gradient: fail()).remove
+
+    def in_step(pipeline: Pipeline) -> Undo:
+        optimizer = pipeline.optimizers[0]
+        work = optimizer.step
+
+        def step() -> None:
+            if place != "step":
+                work()
+            fail()
+
+        optimizer.step = step  # type: ignore[method-assign,assignment]
+
+        def undo() -> None:
+            optimizer.step = work  # type: ignore[method-assign]
+
+        return undo
+
+    kinds = {"forward": in_forward, "backward": in_backward}
+
+    def effect(pipeline: Pipeline) -> Effect:
+        return Effect(why="broken on purpose", undo=kinds.get(place, in_step)(pipeline))
+
+    return effect
+
+
+def wrapping(log: list[str], mark: str, why_not: str | None = None) -> Callable[..., Effect]:
+    """A harmless effect on the same thing as others: each wraps the forward before it."""
+
+    def effect(pipeline: Pipeline) -> Effect:
+        before = pipeline.forward
+
+        def forward(*args: Any) -> Any:
+            log.append(mark)
+            return before(*args)
+
+        pipeline.forward = forward
+
+        def undo() -> None:
+            assert pipeline.forward is forward, "undone out of order"
+            pipeline.forward = before
+
+        return Effect(why=f"wrapped by {mark}", undo=undo, did_run=lambda: why_not)
+
+    return effect
+
+
+def make_pipeline(optimizer: Any = torch.optim.Adam) -> Pipeline:
+    torch.manual_seed(9)
+    model = make_model()
+    made = optimizer(model.parameters(), lr=0.01)
+    scheduler = StepLR(made, 3, gamma=0.5)
+    return Pipeline.from_loop(
+        model, make_loader(), made, F.cross_entropy, clip_norm=0.5, scheduler=scheduler
+    )
+
+
+def train(run: Run, steps: int = 9) -> list[float]:
+    return [float(run.step(batch)) for _, batch in zip(range(steps), run.endless(), strict=False)]
+
+
+def outcome(pipeline: Pipeline) -> list[Any]:
+    return [
+        model_bits(pipeline.model)["tensors"],
+        optimizer_bits(pipeline.optimizers[0]),
+        repr(pipeline.schedulers[0].state_dict()),
+        random_settings(),
+    ]
+
+
+def expected(parts: dict[str, Any]) -> tuple[list[float], list[Any]]:
+    """What a training with these techniques alone comes to."""
+    pipeline = make_pipeline()
+    run = Run(pipeline, Plan(parts=parts))
+    losses = train(run)
+    run.undo()
+    return losses, outcome(pipeline)
+
+
+def plan_of(*names: str) -> Plan:
+    return Plan(parts={name: {} for name in names})
+
+
+def shown(run: Run) -> list[str]:
+    return [str(each) for each in run.applied]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_technique_that_fails_is_dropped_and_leaves_no_trace(place: str) -> None:
+    register("guilty", broken(place))
+    losses, plain = expected({})
+    pipeline = make_pipeline()
+    form = model_form(pipeline.model)
+    run = Run(pipeline, plan_of("guilty"))
+    assert train(run) == losses
+    assert outcome(pipeline) == plain
+    assert shown(run) == ["guilty: fell back (RuntimeError: broken kernel)"]
+    assert (run.plan, run.effects) == (NAIVE, [])
+    assert model_form(pipeline.model) == form
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("stage", [Stage.COMPILE, Stage.GRAPH], ids=["below", "above"])
+def test_of_two_techniques_the_innocent_one_stays(place: str, stage: Stage) -> None:
+    """The fused optimizer holds state of its own: it must be neither lost nor left behind."""
+    register("guilty", broken(place), stage)
+    losses, fused = expected({"fused_optimizer": {}})
+    pipeline = make_pipeline()
+    form = optimizer_form(pipeline.optimizers[0])
+    run = Run(pipeline, plan_of("guilty", "fused_optimizer"))
+    assert train(run) == losses
+    assert shown(run) == [
+        "fused_optimizer: done (Adam fused)",
+        "guilty: fell back (RuntimeError: broken kernel)",
+    ]
+    assert run.plan == plan_of("fused_optimizer")
+    assert [live.technique for live in run.effects] == ["fused_optimizer"]
+    assert pipeline.optimizers[0].param_groups[0]["fused"]
+    run.undo()
+    assert outcome(pipeline) == fused
+    after = optimizer_form(pipeline.optimizers[0])
+    assert {**after, "state": {}, "groups": [], "values": {}, "attributes": []} == {
+        **form,
+        "state": {},
+        "groups": [],
+        "values": {},
+        "attributes": [],
+    }
+    assert pipeline.optimizers[0].param_groups[0]["fused"] is None
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_two_guilty_techniques_are_both_dropped(place: str) -> None:
+    register("first_guilty", broken("forward", "no forward"), Stage.LAYOUT)
+    register("second_guilty", broken(place, "no end"), Stage.GRAPH)
+    losses, plain = expected({})
+    pipeline = make_pipeline()
+    run = Run(pipeline, plan_of("first_guilty", "second_guilty"))
+    assert train(run) == losses
+    assert outcome(pipeline) == plain
+    assert sorted(shown(run)) == [
+        "first_guilty: fell back (RuntimeError: no forward)",
+        "second_guilty: fell back (RuntimeError: no forward)",
+    ]
+    assert (run.plan, run.effects) == (NAIVE, [])
+
+
+def test_where_no_single_one_is_to_blame_all_are_dropped() -> None:
+    register("first_guilty", broken("forward"), Stage.LAYOUT)
+    register("second_guilty", broken("step"), Stage.GRAPH)
+    losses, plain = expected({})
+    pipeline = make_pipeline()
+    loader = pipeline.loader
+    run = Run(pipeline, plan_of("first_guilty", "fused_optimizer", "second_guilty"))
+    assert train(run) == losses
+    assert outcome(pipeline) == plain
+    assert pipeline.loader is loader
+    assert pipeline.optimizers[0].param_groups[0]["fused"] is None
+    assert {each.outcome for each in run.applied} == {"fell_back"}
+
+
+def test_a_technique_that_fails_later_is_not_hidden() -> None:
+    """Only the first step can be redone; afterwards an error is an error."""
+    register("late", broken("forward", calls=3))
+    run = Run(make_pipeline(), plan_of("late"))
+    train(run, 2)
+    with pytest.raises(RuntimeError, match="broken kernel"):
+        train(run, 1)
+
+
+# The user's own errors.
+
+
+class NoLabel(Exception):  # noqa: N818
+    pass
+
+
+def look_up_label(model: nn.Module, batch: Any) -> Tensor:
+    raise NoLabel(f"no label for {len(batch[0])} rows")
+
+
+@pytest.mark.parametrize("names", [(), ("fused_optimizer",), ("batched_loader", "fused_optimizer")])
+def test_an_error_of_the_user_is_raised_as_itself(names: tuple[str, ...]) -> None:
+    pipeline = make_pipeline()
+    loader, form = pipeline.loader, optimizer_form(pipeline.optimizers[0])
+    good, pipeline.forward = pipeline.forward, look_up_label
+    run = Run(pipeline, plan_of(*names))
+    with pytest.raises(NoLabel, match="no label for 8 rows") as raised:
+        train(run, 1)
+    assert traceback.extract_tb(raised.value.__traceback__)[-1].name == "look_up_label"
+    assert raised.value.__context__ is None
+    assert run.effects == []
+    assert pipeline.loader is loader
+    assert optimizer_form(pipeline.optimizers[0]) == form
+
+    pipeline.forward = good
+    train(run, 2)
+    assert (run.plan, run.effects) == (NAIVE, [])
+    assert shown(run) == [
+        f"{name}: fell back (the step failed without it too: NoLabel: no label for 8 rows)"
+        for name in names
+    ]
+
+
+def test_after_an_error_of_the_user_all_is_as_the_raw_loop_left_it() -> None:
+    outcomes = []
+    for names in ((), ("fused_optimizer",)):
+        pipeline = make_pipeline()
+        good = pipeline.forward
+
+        def fail_late(model: nn.Module, batch: Any, good: Any = good) -> Tensor:
+            good(model, batch)
+            raise NoLabel
+
+        pipeline.forward = fail_late
+        run = Run(pipeline, plan_of(*names))
+        with pytest.raises(NoLabel):
+            train(run, 1)
+        pipeline.forward = good
+        outcomes.append((train(run, 4), outcome(pipeline)))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_an_interruption_is_not_taken_for_a_failure() -> None:
+    def interrupt(model: nn.Module, batch: Any) -> Tensor:
+        raise KeyboardInterrupt
+
+    pipeline = make_pipeline()
+    pipeline.forward = interrupt
+    run = Run(pipeline, plan_of("fused_optimizer"))
+    with pytest.raises(KeyboardInterrupt):
+        train(run, 1)
+    assert shown(run) == ["fused_optimizer: done (Adam fused)"]
+
+
+# Techniques without effect.
+
+
+def test_a_technique_that_did_not_run_is_taken_back_and_the_step_stands() -> None:
+    log: list[str] = []
+    register("idle", wrapping(log, "idle", why_not="the kernel was not chosen"))
+    losses, plain = expected({})
+    pipeline = make_pipeline()
+    forward = pipeline.forward
+    run = Run(pipeline, plan_of("idle"))
+    assert train(run) == losses
+    assert outcome(pipeline) == plain
+    assert log == ["idle"]
+    assert shown(run) == ["idle: fell back (the kernel was not chosen)"]
+    assert (run.plan, run.effects) == (NAIVE, [])
+    assert pipeline.forward is forward
+
+
+@pytest.mark.parametrize("idle", ["lower", "middle", "upper"])
+def test_one_that_did_not_run_is_taken_out_from_among_others(idle: str) -> None:
+    log: list[str] = []
+    stages = {"lower": Stage.LAYOUT, "middle": Stage.COMPILE, "upper": Stage.GRAPH}
+    for name, stage in stages.items():
+        register(name, wrapping(log, name, "it was idle" if name == idle else None), stage)
+    pipeline = make_pipeline()
+    forward = pipeline.forward
+    run = Run(pipeline, plan_of(*stages))
+    train(run, 1)
+    log.clear()
+    train(run, 1)
+    others = [name for name in stages if name != idle]
+    assert log == others[::-1]
+    assert run.plan == plan_of(*others)
+    assert sorted(shown(run)) == sorted(
+        [f"{name}: done (wrapped by {name})" for name in others]
+        + [f"{idle}: fell back (it was idle)"]
+    )
+    run.undo()
+    assert pipeline.forward is forward
+
+
+def test_what_is_applied_again_must_run_again() -> None:
+    """It has been asked once, but of an effect that is gone."""
+    asked: list[str] = []
+    log: list[str] = []
+
+    def asking(pipeline: Pipeline) -> Effect:
+        effect = wrapping(log, "upper")(pipeline)
+
+        def did_run() -> str | None:
+            asked.append("upper")
+            return None if len(asked) == 1 else "not this time"
+
+        return Effect(why=effect.why, undo=effect.undo, did_run=did_run)
+
+    register("lower", wrapping(log, "lower", "it was idle"), Stage.LAYOUT)
+    register("upper", asking, Stage.GRAPH)
+    run = Run(make_pipeline(), plan_of("lower", "upper"))
+    train(run, 3)
+    assert asked == ["upper", "upper"]
+    assert shown(run) == [
+        "lower: fell back (it was idle)",
+        "upper: fell back (not this time)",
+    ]
+
+
+def test_a_technique_is_asked_whether_it_ran_after_a_redo_too() -> None:
+    log: list[str] = []
+    register("guilty", broken("forward"), Stage.GRAPH)
+    register("idle", wrapping(log, "idle", why_not="it was idle"), Stage.LAYOUT)
+    losses, plain = expected({})
+    pipeline = make_pipeline()
+    run = Run(pipeline, plan_of("guilty", "idle"))
+    assert train(run) == losses
+    assert outcome(pipeline) == plain
+    assert sorted(shown(run)) == [
+        "guilty: fell back (RuntimeError: broken kernel)",
+        "idle: fell back (it was idle)",
+    ]
+    assert (run.plan, run.effects) == (NAIVE, [])
+
+
+def test_a_technique_that_runs_is_asked_once() -> None:
+    asked: list[int] = []
+
+    def asking(pipeline: Pipeline) -> Effect:
+        return Effect(why="asks", undo=lambda: None, did_run=lambda: asked.append(1))
+
+    register("asking", asking)
+    run = Run(make_pipeline(), plan_of("asking"))
+    train(run, 4)
+    assert asked == [1]
+
+
+# Applying.
+
+
+def test_what_was_skipped_stays_skipped_when_its_rival_is_dropped() -> None:
+    """Else a technique that was never trusted would come in through the back door."""
+
+    def rival(pipeline: Pipeline) -> Effect:
+        if pipeline.count is counts:
+            raise CannotApply("the other one is there")
+        return broken("forward")(pipeline)
+
+    def counts(batch: Any) -> int:
+        return 1
+
+    def first(pipeline: Pipeline) -> Effect:
+        before, effect = pipeline.count, broken("forward")(pipeline)
+        pipeline.count = counts
+
+        def undo() -> None:
+            pipeline.count = before
+            effect.undo()
+
+        return Effect(why="first", undo=undo)
+
+    register("first", first, Stage.LAYOUT)
+    register("rival", rival, Stage.GRAPH)
+    losses, plain = expected({})
+    pipeline = make_pipeline()
+    run = Run(pipeline, plan_of("first", "rival"))
+    assert train(run) == losses
+    assert outcome(pipeline) == plain
+    assert sorted(shown(run)) == [
+        "first: fell back (RuntimeError: broken kernel)",
+        "rival: skipped (the other one is there)",
+    ]
+
+
+def test_a_technique_that_cannot_be_applied_again_is_recorded_so() -> None:
+    times: list[int] = []
+    log: list[str] = []
+
+    def once(pipeline: Pipeline) -> Effect:
+        times.append(1)
+        if len(times) > 1:
+            raise CannotApply("only once")
+        return wrapping(log, "once")(pipeline)
+
+    register("guilty", broken("forward"), Stage.GRAPH)
+    register("once", once, Stage.LAYOUT)
+    run = Run(make_pipeline(), plan_of("guilty", "once"))
+    train(run, 2)
+    assert run.effects == []
+    assert sorted(shown(run)) == [
+        "guilty: fell back (RuntimeError: broken kernel)",
+        "once: skipped (only once)",
+    ]
+
+
+def test_a_technique_that_breaks_while_it_is_applied_leaves_the_others_undone() -> None:
+    def bug(pipeline: Pipeline) -> Effect:
+        raise ZeroDivisionError
+
+    register("bug", bug, Stage.GRAPH)
+    pipeline = make_pipeline()
+    loader, optimizer = pipeline.loader, optimizer_bits(pipeline.optimizers[0])
+    with pytest.raises(ZeroDivisionError):
+        Run(pipeline, plan_of("batched_loader", "fused_optimizer", "bug"))
+    assert pipeline.loader is loader
+    assert optimizer_bits(pipeline.optimizers[0]) == optimizer
+
+
+# Carried state.
+
+
+def carry(model: nn.Module, batch: Any, state: dict[str, Tensor]) -> tuple[Tensor, Any]:
+    """Writes into the state that it is given, as a queue of past outputs does."""
+    output = model(batch[0])
+    state["sum"] += output.detach().sum()
+    return F.cross_entropy(output, batch[1]) + state["sum"] * output.mean(), state
+
+
+@pytest.mark.parametrize("place", ["forward", "backward"])
+@pytest.mark.parametrize("by_epoch", [True, False])
+def test_carried_state_is_put_back_before_a_redo(place: str, by_epoch: bool) -> None:
+    register("guilty", broken(place))
+    found = []
+    for plan in (NAIVE, plan_of("guilty")):
+        pipeline = make_pipeline()
+        pipeline.forward = carry
+        pipeline.initial_state = lambda: {"sum": torch.randn(())}
+        run = Run(pipeline, plan)
+        source = run.epoch() if by_epoch else run.dataloader
+        found.append(([float(run.step(batch)) for batch in source], outcome(pipeline)))
+    assert found[0] == found[1]

@@ -1,0 +1,199 @@
+"""Records made by hand, whole and plausible, for tests to change one thing at a time."""
+
+import msgspec
+
+from hasten.records.applied import Applied
+from hasten.records.environment import Device, Environment
+from hasten.records.finding import Finding, Place
+from hasten.records.measurement import Measurement, Memory, Phases
+from hasten.records.plan import NAIVE, Plan, RawPart, Rung
+from hasten.records.recipe import (
+    RECIPE_FORMAT,
+    Confirmation,
+    Evidence,
+    Recipe,
+    RecipeNumerics,
+    RecipeSpeed,
+)
+from hasten.records.traits import DataTraits, ModelTraits, OptimizerTraits, Traits
+from hasten.records.trial import Candidate, Outcome, Trial
+from hasten.records.verdict import Check, Comparison, NumericsClaim, Round, SpeedClaim
+
+ENVIRONMENT = Environment(
+    device=Device(kind="cpu", name="Some CPU (AVX2)", count=1, memory_bytes=8 << 30),
+    cpu="Some CPU (AVX2)",
+    cores_allowed=1.5,
+    cores_present=8,
+    memory_bytes=8 << 30,
+    shared_memory_bytes=64 << 20,
+    system="Linux x86_64",
+    compiler="/usr/bin/g++",
+    versions={"python": "3.11.7", "hasten": "0.1.0", "torch": "2.13.0", "numpy": "2.4.6"},
+)
+
+TRAITS = Traits(
+    model=ModelTraits(
+        name="Net",
+        parameters=10,
+        parameter_bytes=40,
+        families=("linear", "dropout"),
+        repeated_blocks=(),
+    ),
+    data=DataTraits(
+        kind="tensors",
+        rows=4096,
+        batch_size=64,
+        workers=0,
+        default_collate=True,
+        known_sampler=True,
+        draws_random=None,
+    ),
+    optimizers=(OptimizerTraits(name="AdamW", implementation="loop", can_fuse=True),),
+    loss_reduction="mean",
+)
+
+PARTS: dict[str, RawPart] = {"batched_loader": {}, "compile": {"mode": "default"}}
+
+RECIPE = Recipe(
+    format=RECIPE_FORMAT,
+    task="train.py:make_task",
+    created="2026-01-02T03:04:05+00:00",
+    hasten="0.1.0",
+    evidence_sha256="0" * 64,
+    plan=PARTS,
+    speed=RecipeSpeed(verdict="proven", ratio=1.5, low=1.4, high=1.6),
+    numerics=RecipeNumerics(verdict="proven", rung=Rung.ROUNDING),
+    environment=ENVIRONMENT,
+)
+
+FINDING = Finding(
+    code="data-wait",
+    title="40 % of a step is spent waiting for the next batch",
+    advice="Fetch whole batches at once.",
+    place=Place(path="train.py", line=12),
+    cost_s=0.004,
+    bound=1.667,
+)
+
+SPEED = SpeedClaim(
+    verdict="proven",
+    ratio=1.5,
+    low=1.4,
+    high=1.6,
+    noise_floor=1.02,
+    a_rows_per_s=10_000.0,
+    b_rows_per_s=15_000.0,
+    warmup_extra_s=3.0,
+    break_even_rows=90_000.0,
+)
+
+NUMERICS = NumericsClaim(
+    rung=Rung.ROUNDING,
+    verdict="proven",
+    checks=(
+        Check(name="start", verdict="proven", why="12 digests equal before step 1"),
+        Check(name="rounding", verdict="proven", why="largest difference 0.3 of what is allowed"),
+    ),
+)
+
+
+def make_comparison(ratio: float = 1.0) -> Comparison:
+    return Comparison(
+        ratio=ratio,
+        low=0.99 * ratio,
+        high=1.01 * ratio,
+        confidence=0.99,
+        margin=0.01,
+        decision="faster" if ratio > 1.03 else "same",
+        rounds=(Round(first="a", a_s=1e-4, b_s=1e-4 / ratio),) * 20,
+        elapsed_s=4.0,
+        a_warmup_s=0.5,
+        b_warmup_s=3.5,
+    )
+
+
+def make_trial(technique: str, outcome: Outcome = "kept", why: str = "equal to the bit") -> Trial:
+    comparison = make_comparison(1.5) if outcome == "kept" else None
+    return Trial(
+        candidate=make_candidate(technique), outcome=outcome, why=why, comparison=comparison
+    )
+
+
+def make_candidate(technique: str) -> Candidate:
+    return Candidate(
+        technique=technique,
+        part={},
+        rung=Rung.BITWISE,
+        finding="data-wait",
+        bound=1.667,
+        changes_data=False,
+    )
+
+
+CONFIRMATION = Confirmation(
+    pairs=(make_comparison(1.5),) * 2,
+    applied=(Applied(technique="compile", outcome="done", why="1 graph"),),
+    a_memory=Memory(host_bytes=300 << 20),
+    b_memory=Memory(host_bytes=200 << 20),
+    failure=None,
+)
+
+PROVEN = Evidence(
+    format=RECIPE_FORMAT,
+    task="train.py:make_task",
+    created="2026-01-02T03:04:05+00:00",
+    hasten="0.1.0",
+    outcome="recipe",
+    verdict="proven",
+    why="faster in fresh processes, and the same training",
+    seed=0,
+    environment=ENVIRONMENT,
+    traits=TRAITS,
+    naive=Measurement(
+        steps=(
+            Phases(
+                data_wait_s=0.004,
+                transfer_s=0.0,
+                forward_s=0.003,
+                backward_s=0.002,
+                optimizer_s=0.001,
+            ),
+        ),
+        rows=(64,),
+        losses=(0.7,),
+        first_step_s=0.1,
+        memory=Memory(host_bytes=300 << 20),
+    ),
+    findings=(FINDING,),
+    control=make_comparison(),
+    trials=(
+        make_trial("batched_loader"),
+        make_trial("compile", "refuted", "gradients 1 of weight differs"),
+        make_trial("fused_optimizer", "not_tried", "AdamW is fused already"),
+    ),
+    plan=Plan(parts=PARTS),
+    confirmation=CONFIRMATION,
+    speed=SPEED,
+    numerics=NUMERICS,
+    elapsed_s=130.0,
+)
+
+NOTHING_TO_GAIN = msgspec.structs.replace(
+    PROVEN,
+    outcome="nothing_to_gain",
+    verdict="not_proven",
+    why="no change that was tried made the training faster",
+    trials=(make_trial("compile", "not_faster", "at most 1.004x"),),
+    plan=NAIVE,
+    confirmation=None,
+    speed=None,
+    numerics=None,
+)
+
+UNPROVEN = msgspec.structs.replace(
+    PROVEN,
+    outcome="unproven",
+    verdict="not_proven",
+    why="fresh processes gave 0.990x to 1.500x, and noise here is 1.020x",
+    speed=msgspec.structs.replace(SPEED, verdict="not_proven", low=0.99),
+)

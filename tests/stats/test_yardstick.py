@@ -1,0 +1,147 @@
+"""The perturbation yardstick: what passes for rounding, and what must not."""
+
+import math
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hasten.stats.yardstick import ALLOWED, EPSILON, Norms, excess
+
+SIZE = {"embedding": 10.0, "layer.weight": 3.0, "layer.bias": 0.1}
+MOVED = {name: 1e-4 * size for name, size in SIZE.items()}
+NOTHING = dict.fromkeys(SIZE, 0.0)
+
+
+def norms(
+    difference: Mapping[str, float],
+    *,
+    size: Mapping[str, float] = SIZE,
+    sensitivity: Mapping[str, float] = MOVED,
+    resolution: Mapping[str, float] | None = None,
+) -> Norms:
+    return Norms(
+        size=size,
+        sensitivity=sensitivity,
+        difference=difference,
+        resolution=resolution or dict.fromkeys(size, 0.0),
+    )
+
+
+def test_equal_gradients_use_nothing_of_what_is_allowed() -> None:
+    used = excess(norms(NOTHING))
+    assert (used.overall, used.worst, used.largest) == (0.0, 0.0, 0.0)
+
+
+def test_equal_gradients_of_a_model_that_nothing_moves_are_equal() -> None:
+    assert excess(norms(NOTHING, size=NOTHING, sensitivity=NOTHING)).largest == 0.0
+
+
+def test_any_difference_in_a_model_that_nothing_moves_is_too_much() -> None:
+    tiny = {**NOTHING, "layer.bias": 1e-30}
+    assert excess(norms(tiny, size=NOTHING, sensitivity=NOTHING)).largest == math.inf
+
+
+def test_what_a_perturbation_of_the_weights_causes_is_allowed() -> None:
+    assert excess(norms(MOVED)).largest < 1
+    assert excess(norms({name: 2 * moved for name, moved in MOVED.items()})).largest <= 1
+
+
+def test_twice_the_perturbation_and_the_floor_is_the_exact_limit() -> None:
+    size = {"only": 1.0}
+    limit = ALLOWED * (0.5 + EPSILON + 0.25)
+    for difference, share in ((limit, 1.0), (2 * limit, 2.0)):
+        used = excess(
+            norms(
+                {"only": difference},
+                size=size,
+                sensitivity={"only": 0.5},
+                resolution={"only": 0.25},
+            )
+        )
+        assert used.overall == pytest.approx(share)
+        assert used.worst == pytest.approx(share)
+
+
+def test_gradients_scaled_by_one_percent_are_too_much() -> None:
+    used = excess(norms({name: 0.01 * size for name, size in SIZE.items()}))
+    assert used.overall > 10
+    assert used.worst > 10
+
+
+def test_a_gradient_that_is_zero_but_for_rounding_is_tolerated_by_the_floor() -> None:
+    # A bias before BatchNorm: both sides hold rounding only, of which one half is another.
+    size = {**SIZE, "bias before norm": 1e-6}
+    sensitivity = {**MOVED, "bias before norm": 1e-7}
+    difference = {**NOTHING, "bias before norm": 1e-6}
+    assert excess(norms(difference, size=size, sensitivity=sensitivity)).largest < 1
+
+
+def test_the_floor_hides_no_gradient_that_matters() -> None:
+    difference = {**NOTHING, "layer.bias": 0.01 * SIZE["layer.bias"]}
+    assert excess(norms(difference)).worst > 1
+
+
+def test_a_frozen_parameter_is_caught_though_the_whole_norm_hides_it() -> None:
+    size = {"embedding": 1000.0, "frozen": 0.05}
+    sensitivity = {"embedding": 10.0, "frozen": 1e-4}
+    used = excess(norms({"embedding": 0.0, "frozen": 0.05}, size=size, sensitivity=sensitivity))
+    assert used.overall < 0.01
+    assert used.worst > 1
+    assert used.worst_name == "frozen"
+    assert used.largest == used.worst
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("where", ["difference", "sensitivity", "size", "resolution"])
+def test_what_is_not_finite_fails(bad: float, where: str) -> None:
+    """Also an allowance without bounds, which would let anything pass."""
+    values = {
+        "difference": MOVED,
+        "sensitivity": MOVED,
+        "size": SIZE,
+        "resolution": NOTHING,
+    }
+    values[where] = {**values[where], "layer.bias": bad}
+    assert excess(Norms(**values)).largest == math.inf
+
+
+def test_a_difference_without_bounds_is_not_excused_by_a_baseline_without_bounds() -> None:
+    endless = {**MOVED, "layer.bias": math.inf}
+    used = excess(norms(endless, sensitivity=endless))
+    assert used.overall == math.inf
+    assert used.worst == math.inf
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-3, 1e3))
+def test_the_scale_of_the_loss_does_not_matter(scale: float, share: float) -> None:
+    def scaled(values: Mapping[str, float]) -> dict[str, float]:
+        return {name: scale * value for name, value in values.items()}
+
+    difference = {name: share * value for name, value in MOVED.items()}
+    one = excess(norms(difference))
+    other = excess(norms(scaled(difference), size=scaled(SIZE), sensitivity=scaled(MOVED)))
+    assert other.overall == pytest.approx(one.overall, rel=1e-9)
+    assert other.worst == pytest.approx(one.worst, rel=1e-9)
+
+
+positive = st.floats(1e-9, 1e9)
+
+
+@given(st.lists(st.tuples(positive, positive, positive, positive), min_size=1, max_size=8))
+def test_where_every_parameter_is_within_bounds_the_whole_is_too(
+    rows: list[tuple[float, float, float, float]],
+) -> None:
+    size, sensitivity, difference, resolution = (
+        {str(number): row[column] for number, row in enumerate(rows)} for column in range(4)
+    )
+    used = excess(Norms(size, sensitivity, difference, resolution))
+    assert used.overall <= used.worst * (1 + 1e-9)
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1.01, 10))
+def test_a_larger_difference_never_uses_less(share: float, more: float) -> None:
+    small = excess(norms({name: share * value for name, value in MOVED.items()}))
+    large = excess(norms({name: more * share * value for name, value in MOVED.items()}))
+    assert large.largest > small.largest

@@ -1,0 +1,107 @@
+"""The outcome of a tuning: a recipe only where every claim stands."""
+
+import itertools
+from typing import get_args
+
+import msgspec
+import pytest
+
+from hasten.records.recipe import Confirmation
+from hasten.records.trial import Outcome
+from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
+from hasten.tune.conclude import conclude
+from specimens import CONFIRMATION, NUMERICS, SPEED, make_trial
+
+replace = msgspec.structs.replace
+
+CONFIRMATIONS: dict[str, Confirmation | None] = {
+    "none": None,
+    "failed": replace(CONFIRMATION, failure="a worker died", pairs=CONFIRMATION.pairs[:1]),
+    "failed after its pairs": replace(CONFIRMATION, failure="a worker died"),
+    "done": CONFIRMATION,
+}
+SPEEDS: dict[str, SpeedClaim | None] = {
+    "none": None,
+    **{verdict: replace(SPEED, verdict=verdict) for verdict in get_args(Verdict)},
+}
+NUMERICS_CLAIMS: dict[str, NumericsClaim | None] = {
+    "none": None,
+    "without a check": replace(NUMERICS, checks=()),
+    **{
+        verdict: replace(
+            NUMERICS, verdict=verdict, checks=(replace(NUMERICS.checks[0], verdict=verdict),)
+        )
+        for verdict in get_args(Verdict)
+    },
+}
+EVERY = list(itertools.product(CONFIRMATIONS, SPEEDS, NUMERICS_CLAIMS))
+ALL_STAND = ("done", "proven", "proven")
+
+
+@pytest.mark.parametrize("combination", EVERY, ids=" | ".join)
+def test_only_where_all_claims_stand_is_there_a_recipe(combination: tuple[str, str, str]) -> None:
+    confirmation, speed, numerics = combination
+    outcome, verdict, why = conclude(
+        [make_trial("compile")],
+        CONFIRMATIONS[confirmation],
+        SPEEDS[speed],
+        NUMERICS_CLAIMS[numerics],
+    )
+    stands = combination == ALL_STAND
+    assert (outcome == "recipe") == stands
+    assert (verdict == "proven") == stands
+    assert why
+
+
+def test_numerics_that_were_refuted_refute_the_whole() -> None:
+    outcome, verdict, why = conclude([], CONFIRMATION, SPEED, NUMERICS_CLAIMS["refuted"])
+    assert (outcome, verdict) == ("unproven", "refuted")
+    assert why == NUMERICS.checks[0].why
+
+
+def test_numerics_are_told_before_speed() -> None:
+    refuted = NUMERICS_CLAIMS["refuted"]
+    _, _, why = conclude([], CONFIRMATION, SPEEDS["not_proven"], refuted)
+    assert refuted is not None
+    assert why == refuted.why()
+
+
+def test_a_speed_that_was_refuted_refutes_the_whole_with_its_figures() -> None:
+    speed = replace(SPEED, verdict="refuted", low=0.95, high=1.01)
+    outcome, verdict, why = conclude([], CONFIRMATION, speed, NUMERICS)
+    assert (outcome, verdict) == ("unproven", "refuted")
+    assert why == "fresh processes gave 0.950x to 1.010x, and noise here is 1.020x"
+
+
+def test_a_worker_that_died_is_told() -> None:
+    for name in ("failed", "failed after its pairs"):
+        outcome, verdict, why = conclude([], CONFIRMATIONS[name], SPEED, NUMERICS)
+        assert (outcome, verdict, why) == ("unproven", "not_proven", "a worker died")
+
+
+def test_a_technique_that_did_not_run_is_told() -> None:
+    outcome, verdict, why = conclude([], CONFIRMATION, None, NUMERICS)
+    assert (outcome, verdict) == ("unproven", "not_proven")
+    assert why == "a technique did not run in the fresh processes"
+
+
+@pytest.mark.parametrize("outcome", ["no_verdict", "not_proven"])
+def test_a_trial_in_doubt_is_not_nothing_to_gain(outcome: Outcome) -> None:
+    trials = [make_trial("fused_optimizer", "not_faster"), make_trial("compile", outcome)]
+    assert conclude(trials, None, None, None) == (
+        "unproven",
+        "not_proven",
+        "no verdict on compile",
+    )
+
+
+@pytest.mark.parametrize("outcome", ["not_faster", "refuted", "fell_back", "failed", "not_tried"])
+def test_where_no_trial_is_in_doubt_there_is_nothing_to_gain(outcome: Outcome) -> None:
+    concluded, verdict, why = conclude([make_trial("compile", outcome)], None, None, None)
+    assert concluded == "nothing_to_gain"
+    assert verdict == "not_proven"
+    assert why == "no change that was tried made the training faster"
+
+
+def test_without_any_trial_there_is_nothing_to_gain() -> None:
+    assert conclude([], None, None, None)[0] == "nothing_to_gain"

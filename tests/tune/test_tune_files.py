@@ -1,0 +1,236 @@
+"""The files of a tuning: whole, tied together, and nothing before there is something to say."""
+
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import jsonschema
+import msgspec
+import pytest
+
+from hasten.errors import HastenError
+from hasten.records.recipe import Evidence, read_recipe
+from hasten.records.record import from_json
+from hasten.techniques.registry import recipe_schema
+from hasten.tune import files
+from hasten.tune.files import (
+    EVIDENCE,
+    JOURNAL,
+    PREVIOUS,
+    RECIPE,
+    SCHEMA,
+    Journal,
+    make_recipe,
+    write_outcome,
+)
+from specimens import ENVIRONMENT, FINDING, NOTHING_TO_GAIN, PARTS, PROVEN, UNPROVEN
+
+SCHEMA_BYTES = msgspec.json.encode(recipe_schema())
+NOBODY = 65534
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "out"
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may write anywhere: what may not be written takes another user to see."""
+    if os.getuid() != 0:
+        yield
+        return
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+def lines(out: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (out / JOURNAL).read_text().splitlines()]
+
+
+def written(out: Path) -> set[str]:
+    return {path.name for path in out.iterdir()}
+
+
+def test_nothing_is_made_before_the_first_note(out: Path) -> None:
+    Journal(out)
+    assert not out.parent.exists()
+
+
+def test_a_note_is_in_the_file_at_once(out: Path) -> None:
+    journal = Journal(out)
+    journal.note(ENVIRONMENT)
+    assert [list(line) for line in lines(out)] == [["environment"]]
+    journal.note(FINDING)
+    journal.note(PROVEN.trials[0])
+    assert [list(line) for line in lines(out)] == [["environment"], ["finding"], ["trial"]]
+    assert lines(out)[1]["finding"] == msgspec.to_builtins(FINDING)
+
+
+def test_a_new_tuning_begins_a_new_journal(out: Path) -> None:
+    for _ in range(2):
+        journal = Journal(out)
+        journal.note(ENVIRONMENT)
+        journal.note(FINDING)
+    assert len(lines(out)) == 2
+
+
+def test_making_a_journal_leaves_the_old_one_until_there_is_something_to_note(out: Path) -> None:
+    Journal(out).note(ENVIRONMENT)
+    Journal(out)
+    assert len(lines(out)) == 1
+
+
+def test_a_note_is_one_line_whatever_is_in_it(out: Path) -> None:
+    Journal(out).note(msgspec.structs.replace(FINDING, title="two\nlines\u2028or three"))
+    assert (out / JOURNAL).read_bytes().count(b"\n") == 1
+
+
+def test_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "taken"
+    file.write_text("mine")
+    for out in (file, file / "below", file / "far" / "below"):
+        with pytest.raises(HastenError, match="taken is not a folder") as caught:
+            Journal(out)
+        assert f"--out {out}" in caught.value.what
+        assert caught.value.fix
+    assert file.read_text() == "mine"
+
+
+def test_out_in_a_folder_that_is_not_writable_is_refused() -> None:
+    with as_nobody(), pytest.raises(HastenError, match="/usr is not writable"):
+        Journal(Path("/usr/not-there/out"))
+
+
+def test_out_below_a_folder_that_may_not_be_looked_into_is_refused(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    try:
+        with as_nobody(), pytest.raises(HastenError, match="Permission denied") as caught:
+            Journal(closed / "not-there" / "out")
+    finally:
+        closed.chmod(0o755)
+    assert "closed" in caught.value.what
+
+
+def test_a_folder_that_is_lost_on_the_way_is_an_error_in_words(out: Path) -> None:
+    journal = Journal(out)
+    out.parent.write_text("a file in the way")
+    with pytest.raises(HastenError, match="--out"):
+        journal.note(ENVIRONMENT)
+    with pytest.raises(HastenError, match="--out"):
+        write_outcome(out, PROVEN, SCHEMA_BYTES)
+
+
+def test_a_relative_out_is_taken_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Journal(Path("some/out")).note(ENVIRONMENT)
+    assert (tmp_path / "some" / "out" / JOURNAL).is_file()
+
+
+def test_a_proven_tuning_leaves_recipe_evidence_and_schema(out: Path) -> None:
+    write_outcome(out, PROVEN, SCHEMA_BYTES)
+    assert written(out) == {RECIPE, EVIDENCE, SCHEMA}
+    recipe = read_recipe(out / RECIPE)
+    assert recipe.task == PROVEN.task
+    assert recipe.plan == PARTS
+    assert recipe.environment == PROVEN.environment
+    assert (recipe.speed.ratio, recipe.speed.low, recipe.speed.high) == (1.5, 1.4, 1.6)
+    assert (recipe.numerics.verdict, recipe.numerics.rung) == ("proven", "rounding")
+    assert from_json((out / EVIDENCE).read_bytes(), Evidence, where=EVIDENCE) == PROVEN
+
+
+def test_the_recipe_is_tied_to_the_bytes_of_its_evidence(out: Path) -> None:
+    write_outcome(out, PROVEN, SCHEMA_BYTES)
+    digest = hashlib.sha256((out / EVIDENCE).read_bytes()).hexdigest()
+    assert read_recipe(out / RECIPE).evidence_sha256 == digest
+
+
+@pytest.mark.parametrize("compiler", ["/usr/bin/g++", None])
+def test_the_recipe_fits_the_schema_that_lies_beside_it(out: Path, compiler: str | None) -> None:
+    environment = msgspec.structs.replace(ENVIRONMENT, compiler=compiler)
+    evidence = msgspec.structs.replace(PROVEN, environment=environment)
+    write_outcome(out, evidence, SCHEMA_BYTES)
+    schema = json.loads((out / SCHEMA).read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(tomllib.loads((out / RECIPE).read_text()), schema)
+    assert read_recipe(out / RECIPE).environment.compiler == compiler
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[plan.batched_loader]", "[plan.batch_loader]"),
+        ('mode = "default"', 'mod = "default"'),
+        ('mode = "default"', "mode = 3"),
+        ("format = 1", "format = 1\nextra = 1"),
+    ],
+)
+def test_the_schema_refuses_what_reading_refuses(out: Path, old: str, new: str) -> None:
+    write_outcome(out, PROVEN, SCHEMA_BYTES)
+    text = (out / RECIPE).read_text()
+    assert old in text
+    schema = json.loads((out / SCHEMA).read_text())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tomllib.loads(text.replace(old, new)), schema)
+
+
+def test_the_recipe_names_its_schema_in_the_first_line(out: Path) -> None:
+    write_outcome(out, PROVEN, SCHEMA_BYTES)
+    assert (out / RECIPE).read_text().splitlines()[0] == f"#:schema ./{SCHEMA}"
+
+
+@pytest.mark.parametrize("evidence", [NOTHING_TO_GAIN, UNPROVEN])
+def test_without_a_proof_there_is_evidence_and_no_recipe(out: Path, evidence: Evidence) -> None:
+    write_outcome(out, evidence, SCHEMA_BYTES)
+    assert written(out) == {EVIDENCE}
+    assert from_json((out / EVIDENCE).read_bytes(), Evidence, where=EVIDENCE) == evidence
+
+
+@pytest.mark.parametrize("evidence", [PROVEN, NOTHING_TO_GAIN, UNPROVEN])
+def test_the_recipe_of_an_earlier_tuning_is_kept_aside(out: Path, evidence: Evidence) -> None:
+    out.mkdir(parents=True)
+    (out / RECIPE).write_text("edited by hand")
+    write_outcome(out, evidence, SCHEMA_BYTES)
+    assert (out / PREVIOUS).read_text() == "edited by hand"
+    assert (out / RECIPE).exists() == (evidence is PROVEN)
+
+
+def test_evidence_that_cannot_be_written_leaves_no_recipe(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(HastenError, match="No space left on device"):
+        write_outcome(out, PROVEN, SCHEMA_BYTES)
+    assert written(out) == set()
+
+
+def test_the_recipe_is_written_last(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    real = files.write_atomically
+
+    def write(path: Path, content: bytes) -> None:
+        order.append(path.name)
+        real(path, content)
+
+    monkeypatch.setattr(files, "write_atomically", write)
+    write_outcome(out, PROVEN, SCHEMA_BYTES)
+    assert order == [EVIDENCE, SCHEMA, RECIPE]
+
+
+@pytest.mark.parametrize("evidence", [NOTHING_TO_GAIN, msgspec.structs.replace(PROVEN, speed=None)])
+def test_a_recipe_is_not_made_of_missing_claims(evidence: Evidence) -> None:
+    with pytest.raises(AssertionError):
+        make_recipe(evidence, "0" * 64)
