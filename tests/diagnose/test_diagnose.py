@@ -1,7 +1,7 @@
 """From the phases of a step to findings."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hasten.diagnose.diagnose import diagnose, typical_step
@@ -121,6 +121,7 @@ times = st.floats(0, 10)
 steps = st.builds(phases, times, times, times, times, times)
 
 
+@settings(deadline=None)
 @given(st.lists(steps, min_size=1, max_size=9))
 def test_findings_are_ranked_and_never_promise_less_than_nothing(
     measured_steps: list[Phases],

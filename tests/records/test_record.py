@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hasten.errors import HastenError
@@ -100,6 +100,7 @@ part_values = (
 )
 
 
+@settings(deadline=None)
 @given(
     parts=st.dictionaries(text_values, st.dictionaries(text_values, part_values, max_size=3)),
     task=text_values,

@@ -1,7 +1,7 @@
 """Small pieces of text."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hasten.report.text import duration, printable, size
@@ -24,6 +24,7 @@ def test_what_would_drive_the_terminal_is_shown_as_a_question_mark(text: str, sh
     assert printable(text) == shown
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_becomes_printable_and_keeps_its_length(text: str) -> None:
     assert printable(text).isprintable()

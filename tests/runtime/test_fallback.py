@@ -242,6 +242,36 @@ def test_where_no_single_one_is_to_blame_all_are_dropped() -> None:
     assert {each.outcome for each in run.applied} == {"fell_back"}
 
 
+def test_of_two_that_fail_only_together_the_last_applied_is_dropped() -> None:
+    log: list[str] = []
+
+    def jealous(pipeline: Pipeline) -> Effect:
+        before = pipeline.forward
+
+        def forward(*args: Any) -> Any:
+            log.clear()
+            loss = before(*args)
+            if log:
+                raise RuntimeError("not with the other")
+            return loss
+
+        pipeline.forward = forward
+
+        def undo() -> None:
+            pipeline.forward = before
+
+        return Effect(why="alone", undo=undo)
+
+    register("lower", wrapping(log, "lower"), Stage.LAYOUT)
+    register("upper", jealous, Stage.GRAPH)
+    run = Run(make_pipeline(), plan_of("lower", "upper"))
+    train(run, 2)
+    assert shown(run) == [
+        "lower: done (wrapped by lower)",
+        "upper: fell back (RuntimeError: not with the other)",
+    ]
+
+
 def test_a_technique_that_fails_later_is_not_hidden() -> None:
     """Only the first step can be redone; afterwards an error is an error."""
     register("late", broken("forward", calls=3))
@@ -493,10 +523,14 @@ def carry(model: nn.Module, batch: Any, state: dict[str, Tensor]) -> tuple[Tenso
 
 @pytest.mark.parametrize("place", ["forward", "backward"])
 @pytest.mark.parametrize("by_epoch", [True, False])
-def test_carried_state_is_put_back_before_a_redo(place: str, by_epoch: bool) -> None:
-    register("guilty", broken(place))
+@pytest.mark.parametrize("names", [("guilty",), ("guilty", "innocent")])
+def test_carried_state_is_put_back_before_each_redo(
+    place: str, by_epoch: bool, names: tuple[str, ...]
+) -> None:
+    register("guilty", broken(place), Stage.LAYOUT)
+    register("innocent", wrapping([], "innocent"), Stage.GRAPH)
     found = []
-    for plan in (NAIVE, plan_of("guilty")):
+    for plan in (NAIVE, plan_of(*names)):
         pipeline = make_pipeline()
         pipeline.forward = carry
         pipeline.initial_state = lambda: {"sum": torch.randn(())}

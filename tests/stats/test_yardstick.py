@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hasten.stats.yardstick import ALLOWED, EPSILON, Norms, excess
@@ -114,6 +114,7 @@ def test_a_difference_without_bounds_is_not_excused_by_a_baseline_without_bounds
     assert used.worst == math.inf
 
 
+@settings(deadline=None)
 @given(st.floats(1e-6, 1e6), st.floats(1e-3, 1e3))
 def test_the_scale_of_the_loss_does_not_matter(scale: float, share: float) -> None:
     def scaled(values: Mapping[str, float]) -> dict[str, float]:
@@ -129,6 +130,7 @@ def test_the_scale_of_the_loss_does_not_matter(scale: float, share: float) -> No
 positive = st.floats(1e-9, 1e9)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(positive, positive, positive, positive), min_size=1, max_size=8))
 def test_where_every_parameter_is_within_bounds_the_whole_is_too(
     rows: list[tuple[float, float, float, float]],
@@ -140,6 +142,7 @@ def test_where_every_parameter_is_within_bounds_the_whole_is_too(
     assert used.overall <= used.worst * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-3, 1e3), st.floats(1.01, 10))
 def test_a_larger_difference_never_uses_less(share: float, more: float) -> None:
     small = excess(norms({name: share * value for name, value in MOVED.items()}))

@@ -184,6 +184,7 @@ def test_a_quiet_generator_of_ones_own_is_noticed_by_what_it_gives() -> None:
 def test_data_that_draws_random_numbers_is_noticed_and_leaves_no_trace(
     draw: Callable[[int], Any],
 ) -> None:
+    np.random.rand()  # NumPy makes numbers in blocks: this one has some left
     before = random_settings()
     assert data_traits(DataLoader(Rows(lambda index: draw(2)))).draws_random is True
     assert random_settings() == before
@@ -296,6 +297,7 @@ def test_a_batch_is_cut_into_the_multiples_that_the_task_asks_for() -> None:
     seen: list[int] = []
 
     def forward(model: nn.Module, batch: Any) -> Tensor:
+        assert not torch.is_grad_enabled()
         seen.append(len(batch[0]))
         return model(batch[0]).sum()
 
@@ -346,7 +348,10 @@ class Parts(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(Block() for _ in range(3))
         self.layers = nn.Sequential(
-            nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.ReLU()), nn.Linear(2, 2)
+            nn.Sequential(nn.Linear(2, 2)),
+            nn.Sequential(nn.ReLU()),
+            nn.Linear(2, 2),
+            nn.Linear(2, 2),
         )
         self.once = nn.ModuleList([nn.TransformerEncoderLayer(4, 1)])
 

@@ -69,7 +69,8 @@ def test_weights_stay_within_rounding_of_the_loop(
         run = Run(pipeline, plan)
         train(run, 5)
         assert all(each.outcome == "done" for each in run.applied)
-    assert all(group["fused"] for group in fused.optimizers[0].param_groups)
+    for group in fused.optimizers[0].param_groups:
+        assert (group["fused"], group["foreach"]) == (True, False)  # torch refuses both at once
     assert not torch.equal(next(plain.model.parameters()), next(make_model().parameters()))
     assert_close(fused.model, plain.model)
 
@@ -146,6 +147,25 @@ def test_groups_that_differ_get_back_what_each_had() -> None:
     effect.undo()
     flags = [(group["fused"], group["foreach"]) for group in optimizer.param_groups]
     assert flags == [(None, True), (True, False)]
+
+
+def test_it_is_to_a_gradient_scaler_what_a_fused_optimizer_is() -> None:
+    made, switched = (
+        make_pipeline(torch.optim.SGD, lr=0.1, fused=True),
+        make_pipeline(torch.optim.SGD, lr=0.1),
+    )
+    effect = TECHNIQUE.apply(switched, FusedOptimizerPart())
+    assert switched.optimizers[0]._step_supports_amp_scaling
+    assert made.optimizers[0]._step_supports_amp_scaling
+    effect.undo()
+    assert not hasattr(switched.optimizers[0], "_step_supports_amp_scaling")
+
+
+def test_an_optimizer_that_was_fused_stays_so() -> None:
+    pipeline = make_pipeline(torch.optim.SGD, lr=0.1, fused=True)
+    before = optimizer_form(pipeline.optimizers[0])
+    TECHNIQUE.apply(pipeline, FusedOptimizerPart()).undo()
+    assert optimizer_form(pipeline.optimizers[0]) == before
 
 
 def test_state_that_the_user_loads_is_noticed_where_it_sets_the_loop_back() -> None:

@@ -71,5 +71,5 @@ def _finding(
         advice=advice,
         place=place,
         cost_s=cost_s,
-        bound=total / max(total - cost_s, 1e-9),
+        bound=1 / max(1 - share, 1e-9),
     )

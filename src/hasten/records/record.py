@@ -100,7 +100,7 @@ def _misfit(raw: object, kind: Any, path: str) -> tuple[str, str]:
     try:
         msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        return path, _inert(str(error).partition(" - at ")[0])
+        return path, str(error).partition(" - at ")[0]
     raise AssertionError("called for a value that does not fit")
 
 
@@ -142,13 +142,8 @@ def _is_record(kind: Any) -> bool:
 
 
 def _dotted(path: str, key: str) -> str:
-    shown = key if re.fullmatch(r"[\w-]+", key) else repr(key)
+    shown = key if re.fullmatch(r"[\w-]+", key) else repr(key)  # control characters stay inert
     return f"{path}.{shown}" if path else shown
-
-
-def _inert(text: str) -> str:
-    """Files come from anywhere: control characters in them would drive the terminal."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def _without_none(value: Any) -> Any:
