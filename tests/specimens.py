@@ -24,6 +24,7 @@ ENVIRONMENT = Environment(
     cpu="Some CPU (AVX2)",
     cores_allowed=1.5,
     cores_present=8,
+    threads=4,
     memory_bytes=8 << 30,
     shared_memory_bytes=64 << 20,
     system="Linux x86_64",

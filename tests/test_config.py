@@ -33,6 +33,7 @@ ENVIRONMENT = Environment(
     cpu="a CPU",
     cores_allowed=2.0,
     cores_present=2,
+    threads=2,
     memory_bytes=0,
     shared_memory_bytes=0,
     system="Linux",

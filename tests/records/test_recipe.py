@@ -140,4 +140,4 @@ def test_the_refusal_of_another_machine_says_what_differs_and_what_to_do() -> No
         "r.toml was proven on another machine (cpu: Old, here New; torch: 2.11, here 2.13)."
     )
     assert "hasten prove TASK r.toml" in error.fix
-    assert "tune again" in error.fix
+    assert "Tune again" in error.fix

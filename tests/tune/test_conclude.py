@@ -85,7 +85,7 @@ def test_a_technique_that_did_not_run_is_told() -> None:
     assert why == "a technique did not run in the fresh processes"
 
 
-@pytest.mark.parametrize("outcome", ["no_verdict", "not_proven"])
+@pytest.mark.parametrize("outcome", ["no_verdict", "not_proven", "failed", "out_of_time"])
 def test_a_trial_in_doubt_is_not_nothing_to_gain(outcome: Outcome) -> None:
     trials = [make_trial("fused_optimizer", "not_faster"), make_trial("compile", outcome)]
     assert conclude(trials, None, None, None) == (
@@ -95,7 +95,7 @@ def test_a_trial_in_doubt_is_not_nothing_to_gain(outcome: Outcome) -> None:
     )
 
 
-@pytest.mark.parametrize("outcome", ["not_faster", "refuted", "fell_back", "failed", "not_tried"])
+@pytest.mark.parametrize("outcome", ["not_faster", "refuted", "fell_back", "not_tried"])
 def test_where_no_trial_is_in_doubt_there_is_nothing_to_gain(outcome: Outcome) -> None:
     concluded, verdict, why = conclude([make_trial("compile", outcome)], None, None, None)
     assert concluded == "nothing_to_gain"

@@ -3,9 +3,10 @@
 Torch is imported by a command that needs it, never to print help.
 """
 
+import os
 import signal
 import sys
-from types import FrameType
+from types import FrameType, TracebackType
 
 import click
 import msgspec
@@ -40,6 +41,7 @@ for command in (tune, bench, prove, env):
 
 def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)
+    sys.excepthook = _crash
     try:
         code = hasten.main(standalone_mode=False)
     except HastenError as error:
@@ -63,6 +65,14 @@ def _report(error: HastenError) -> int:
     if error.fix:
         click.echo(f"       {error.fix}", err=True)
     return EXIT_FAULT
+
+
+def _crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A fault of ours: Python would exit with 1, which here means that a claim did not hold."""
+    sys.__excepthook__(kind, error, trace)
+    click.echo("error: this is a fault of Hasten; please report it with the lines above", err=True)
+    sys.stdout.flush()
+    os._exit(EXIT_FAULT)  # everything has been unwound, so that no worker is left
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

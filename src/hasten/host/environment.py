@@ -22,6 +22,7 @@ def read_environment() -> Environment:
         cpu=_cpu_name(),
         cores_allowed=cores_allowed(),
         cores_present=os.cpu_count() or 1,
+        threads=_threads(),
         memory_bytes=memory,
         shared_memory_bytes=_shared_memory(),
         system=f"{platform.system()} {platform.machine()}",
@@ -55,6 +56,12 @@ def _device(host_memory: int) -> Device:
         count = torch.accelerator.device_count()
         return Device(kind=accelerator.type, name=accelerator.type, count=count, memory_bytes=0)
     return Device(kind="cpu", name=_cpu_name(), count=1, memory_bytes=host_memory)
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
 
 
 def _cpu_name() -> str:

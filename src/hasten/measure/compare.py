@@ -17,6 +17,10 @@ from hasten.stats.paired import CONFIDENCE, MARGIN, MINIMUM_ROUNDS, decide, rati
 
 BLOCK_S = 0.06
 """Long enough that starting and stopping a process is lost in it, short enough to interleave."""
+LOOKS_SHARE = 4
+"""Looking again and again gives chance more chances. The looks are alike, so that each gets a
+quarter of the error, not an eighth: simulated identical arms with heavy tails were called
+different in 0.5 % of all comparisons with this and in 1.8 % without."""
 LOOKS_S = (4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 25.0, 30.0)
 WARM_STEPS = 8
 
@@ -62,6 +66,8 @@ def compare(
 ) -> Comparison:
     """How many times faster B is than A, until a look decides or the time is up.
 
+    ``confidence`` is that of the whole comparison, all looks together.
+
     With ``only_faster`` it also ends when B can no longer turn out faster.
     """
     steps = max(1, round(BLOCK_S / max(a.step_s, b.step_s, 1e-6)))
@@ -75,7 +81,9 @@ def compare(
         while time.monotonic() - start < look or len(rounds) < needed:
             rounds.append(_round(a, b, steps, order))
         interval = ratio_interval(
-            [each.a_s for each in rounds], [each.b_s for each in rounds], confidence=confidence
+            [each.a_s for each in rounds],
+            [each.b_s for each in rounds],
+            confidence=1 - (1 - confidence) / LOOKS_SHARE,
         )
         decision = decide(interval, MARGIN)
         if decision != "undecided" or (only_faster and interval.high < 1 + MARGIN):

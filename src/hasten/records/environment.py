@@ -17,6 +17,8 @@ class Environment(Record, frozen=True, kw_only=True):
     cores_allowed: float
     """What affinity and the control group let this process use, not what the machine has."""
     cores_present: int
+    threads: int
+    """That torch computes with on the CPU."""
     memory_bytes: int
     """The smaller of the machine's memory and the control group's limit."""
     shared_memory_bytes: int
@@ -31,6 +33,7 @@ class Environment(Record, frozen=True, kw_only=True):
             "device": f"{self.device.count} x {self.device.name}",
             "cpu": self.cpu,
             "cores_allowed": f"{self.cores_allowed:g}",
+            "threads": str(self.threads),
             "system": self.system,
             "python": ".".join(self.versions.get("python", "").split(".")[:2]),
             "torch": self.versions.get("torch", ""),

@@ -111,5 +111,5 @@ def read_recipe(path: Path) -> Recipe:
 def other_machine(path: str, differences: list[str]) -> HastenError:
     return HastenError(
         f"{path} was proven on another machine ({'; '.join(differences)}).",
-        fix=f"Prove it here first: hasten prove TASK {path}. Or tune again.",
+        fix=f"Tune again here, or see whether it holds with `hasten prove TASK {path}`.",
     )

@@ -16,6 +16,7 @@ Outcome = Literal[
     "fell_back",
     "failed",
     "not_tried",
+    "out_of_time",
 ]
 
 

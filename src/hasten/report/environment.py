@@ -32,6 +32,7 @@ def environment_card(report: EnvironmentReport) -> RenderableType:
         "device": f"{here.device.count} x {here.device.name}, {size(here.device.memory_bytes)}",
         "cpu": here.cpu,
         "cores": f"{here.cores_allowed:g} of {here.cores_present} may be used by this process",
+        "threads": f"{here.threads} for torch on the CPU",
         "memory": size(here.memory_bytes),
         "shared memory": size(here.shared_memory_bytes),
         "system": here.system,

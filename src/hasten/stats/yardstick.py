@@ -3,8 +3,7 @@
 A fixed tolerance cannot: a right channels-last network differs by 3e-3 from a right contiguous
 one, and a wrong gradient can differ by less. So the baseline's weights are perturbed by a tiny
 relative amount, about what a few reordered fp32 sums amount to, and it is measured how far that
-moves its gradients and updates. A candidate may differ by twice that, over all parameters
-together and for each alone.
+moves its gradients and updates. A candidate may differ by twice that, for each parameter.
 
 Each parameter also gets a floor, its share of the perturbation of the whole norm: a gradient that
 is zero but for rounding, as of a bias before BatchNorm, has nothing else to be measured against.
@@ -37,30 +36,23 @@ class Norms:
 class Excess:
     """How much of the allowed difference is used; above 1 the candidate is another training."""
 
-    overall: float
-    worst: float
-    worst_name: str
-
-    @property
-    def largest(self) -> float:
-        return max(self.overall, self.worst)
+    share: float
+    parameter: str
+    """The one that uses most."""
 
 
 def excess(norms: Norms) -> Excess:
-    total_size = _norm(norms.size)
-    floor = EPSILON * total_size / math.sqrt(max(len(norms.size), 1))
-    allowed = {
-        name: ALLOWED * (norms.sensitivity[name] + floor + norms.resolution[name])
+    """Judged for each parameter alone, which bounds all of them together too."""
+    floor = EPSILON * _norm(norms.size) / math.sqrt(max(len(norms.size), 1))
+    shares = {
+        name: _share(
+            norms.difference[name],
+            ALLOWED * (norms.sensitivity[name] + floor + norms.resolution[name]),
+        )
         for name in norms.size
     }
-    shares = {name: _share(norms.difference[name], allowed[name]) for name in norms.size}
-    worst_name = max(shares, key=lambda name: shares[name], default="")
-    overall = ALLOWED * (_norm(norms.sensitivity) + EPSILON * total_size + _norm(norms.resolution))
-    return Excess(
-        overall=_share(_norm(norms.difference), overall),
-        worst=shares.get(worst_name, 0.0),
-        worst_name=worst_name,
-    )
+    worst = max(shares, key=lambda name: shares[name], default="")
+    return Excess(share=shares.get(worst, 0.0), parameter=worst)
 
 
 def _share(difference: float, allowed: float) -> float:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 from hasten.records.recipe import Confirmation
-from hasten.records.trial import Trial
+from hasten.records.trial import Outcome, Trial
 from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
 
+IN_DOUBT: tuple[Outcome, ...] = ("no_verdict", "not_proven", "failed", "out_of_time")
+"""A trial that ended so says nothing about what there is to gain."""
 Conclusion = Literal["recipe", "nothing_to_gain", "unproven"]
 
 
@@ -34,7 +36,7 @@ def conclude(
 
 
 def _nothing_kept(trials: Sequence[Trial]) -> tuple[Conclusion, Verdict, str]:
-    doubtful = [each for each in trials if each.outcome in ("no_verdict", "not_proven")]
+    doubtful = [each for each in trials if each.outcome in IN_DOUBT]
     if doubtful:
         names = ", ".join(each.candidate.technique for each in doubtful)
         return "unproven", "not_proven", f"no verdict on {names}"

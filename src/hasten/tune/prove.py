@@ -140,12 +140,12 @@ def check_rounding(naive: messages.BaselineTraced, plan: messages.CandidateTrace
     if plan.missing:
         return Check(name="rounding", verdict="refuted", why=_missing(plan))
     shares = {key: _excess(naive, plan, key) for key in naive.quantities}
-    worst = max(shares, key=lambda key: shares[key].largest)
+    worst = max(shares, key=lambda key: shares[key].share)
     loss = _loss_excess(naive, plan)
-    largest = max(shares[worst].largest, loss)
+    largest = max(shares[worst].share, loss)
     holds = largest <= 1.0
     verdict: Verdict = "proven" if holds or _nearer_to_fp64(naive, plan) else "refuted"
-    where = f"{worst} of {shares[worst].worst_name}" if shares[worst].largest >= loss else "losses"
+    where = f"{worst} of {shares[worst].parameter}" if shares[worst].share >= loss else "losses"
     why = f"largest difference {largest:.2g} of what rounding may cause ({where})"
     if not holds and verdict == "proven":
         why += ", and nearer to fp64 than the naive training"

@@ -46,7 +46,7 @@ class Search:
     def _try(self, candidate: Candidate, confidence: float, number: int) -> Trial:
         left = self._deadline - time.monotonic()
         if left < LOOKS_S[0]:
-            return Trial(candidate=candidate, outcome="not_tried", why="the time was spent")
+            return Trial(candidate=candidate, outcome="out_of_time", why="the time was spent")
         plan = candidate.plan_on(self.plan)
         try:
             if self._arm is None:
