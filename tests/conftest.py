@@ -22,8 +22,10 @@ def _state() -> dict[str, object]:
     import torch
 
     children = [child for child in psutil.Process().children(recursive=True) if _lives(child)]
-    # torch sets its cache folder itself when its compiler is first imported.
-    names = set(os.environ) - {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}
+    # torch sets these itself when its compiler is first used.
+    compilers = ("TORCHINDUCTOR_", "TRITON_")
+    names = {name for name in os.environ if not name.startswith(compilers)}
+    names -= {"PYTEST_CURRENT_TEST"}
     return {
         "children": [child.cmdline() for child in children],
         "environment": {name: os.environ[name] for name in names},
