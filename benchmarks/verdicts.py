@@ -25,8 +25,8 @@ def main() -> None:
     parser.add_argument("--identical", type=int, default=20, help="comparisons of identical arms")
     parser.add_argument("--slowed", type=int, default=10, help="comparisons with a slowed arm")
     arguments = parser.parse_args()
-    identical = [_compare(NAIVE, NAIVE, seed) for seed in range(arguments.identical)]
     slowed = [_compare(SLOW, NAIVE, 100 + seed) for seed in range(arguments.slowed)]
+    identical = [_compare(NAIVE, NAIVE, seed) for seed in range(arguments.identical)]
     wrong = _prove_wrong_techniques()
     figures = {
         "identical_arms": {

@@ -46,7 +46,6 @@ TRAITS = Traits(
         batch_size=64,
         workers=0,
         default_collate=True,
-        known_sampler=True,
         draws_random=None,
     ),
     optimizers=(OptimizerTraits(name="AdamW", implementation="loop", can_fuse=True),),

@@ -50,7 +50,6 @@ TRAITS = Traits(
         batch_size=8,
         workers=0,
         default_collate=True,
-        known_sampler=True,
         draws_random=False,
     ),
     optimizers=(OptimizerTraits(name="Adam", implementation="loop", can_fuse=True),),
@@ -155,7 +154,6 @@ def test_a_level_leaves_out_what_cannot_apply() -> None:
         batch_size=1,
         workers=0,
         default_collate=True,
-        known_sampler=True,
         draws_random=False,
     )
     optimizers = (OptimizerTraits(name="RMSprop", implementation="other", can_fuse=False),)

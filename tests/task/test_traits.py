@@ -10,15 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import (
-    BatchSampler,
     DataLoader,
     Dataset,
     IterableDataset,
     Sampler,
-    SequentialSampler,
-    SubsetRandomSampler,
     TensorDataset,
-    WeightedRandomSampler,
 )
 
 from hasten.records.traits import DataTraits, Traits
@@ -82,10 +78,6 @@ class OtherTensors(TensorDataset):
     pass
 
 
-class OtherBatches(BatchSampler):
-    pass
-
-
 # Data.
 
 
@@ -96,7 +88,6 @@ def test_a_plain_tensor_dataset_is_known_by_its_rows() -> None:
         batch_size=8,
         workers=0,
         default_collate=True,
-        known_sampler=True,
         draws_random=False,
     )
 
@@ -137,29 +128,6 @@ def test_data_without_a_row_is_not_judged() -> None:
 def test_a_collate_function_of_ones_own_is_noticed() -> None:
     assert not data_traits(make_loader(collate_fn=lambda rows: rows)).default_collate
     assert not data_traits(make_loader(batch_size=None, shuffle=False)).default_collate
-
-
-@pytest.mark.parametrize(
-    ("options", "known"),
-    [
-        ({}, True),
-        ({"shuffle": False}, True),
-        ({"shuffle": False, "sampler": SubsetRandomSampler(range(9))}, True),
-        ({"shuffle": False, "sampler": WeightedRandomSampler([1.0] * 9, 9)}, True),
-        ({"shuffle": False, "sampler": Backwards()}, False),
-        (
-            {
-                "shuffle": None,
-                "batch_size": 1,
-                "batch_sampler": OtherBatches(SequentialSampler(range(9)), 3, False),
-            },
-            False,
-        ),
-    ],
-    ids=["shuffled", "in order", "subset", "weighted", "own sampler", "own batch sampler"],
-)
-def test_samplers_that_draw_all_at_once_are_known(options: dict[str, Any], known: bool) -> None:
-    assert data_traits(make_loader(**options)).known_sampler is known
 
 
 def test_a_quiet_generator_of_ones_own_is_noticed_by_what_it_gives() -> None:

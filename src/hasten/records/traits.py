@@ -24,8 +24,6 @@ class DataTraits(Record, frozen=True, kw_only=True):
     batch_size: int | None
     workers: int
     default_collate: bool
-    known_sampler: bool
-    """Draws all its randomness at once, so that workers do not move it in time."""
     draws_random: bool | None
     """Whether reading an item drew from a random generator or read differently the second time."""
 

@@ -12,14 +12,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 from torch.utils.data import (
-    BatchSampler,
     DataLoader,
     IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    SubsetRandomSampler,
     TensorDataset,
-    WeightedRandomSampler,
     default_collate,
 )
 
@@ -45,8 +40,6 @@ FAMILIES: dict[Family, tuple[type[nn.Module], ...]] = {
     "recurrent": (nn.RNNBase, nn.RNNCellBase),
 }
 FUSED_OPTIMIZERS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad)
-# These draw all their randomness when the epoch starts.
-KNOWN_SAMPLERS = (RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 REDUCTION_TOLERANCE = 1e-4
 """Relative; an fp32 loss over halves is within 1e-6 of the whole, a coupled one is percent off."""
 
@@ -105,7 +98,6 @@ def _data_traits(loader: object) -> DataTraits:
             batch_size=None,
             workers=0,
             default_collate=False,
-            known_sampler=False,
             draws_random=None,
         )
     dataset = loader.dataset
@@ -117,13 +109,8 @@ def _data_traits(loader: object) -> DataTraits:
         batch_size=loader.batch_size,
         workers=loader.num_workers,
         default_collate=loader.collate_fn is default_collate,
-        known_sampler=_known_sampler(loader),
         draws_random=None if iterable else _draws_random(dataset),
     )
-
-
-def _known_sampler(loader: DataLoader[Any]) -> bool:
-    return type(loader.batch_sampler) is BatchSampler and type(loader.sampler) in KNOWN_SAMPLERS
 
 
 def _draws_random(dataset: Any) -> bool | None:
