@@ -46,7 +46,6 @@ class Child:
         self._factories: dict[str, Factory] = {}
         self._run: Run | None = None
         self._batches: Iterator[Any] = iter(())
-        self._task: Task | None = None
 
     def answer(self, request: messages.AnyRequest) -> messages.Reply:
         match request:
@@ -116,10 +115,10 @@ class Child:
     def _start(self, request: messages.Start) -> messages.Started:
         if request.for_proof:
             numerics.make_deterministic()
-        self._task = self._build(request.task, request.seed)
+        task = self._build(request.task, request.seed)
         if request.for_proof:
-            numerics.switch_dropout_off(self._task.model)
-        self._run = Run(Pipeline.from_task(self._task), request.plan)
+            numerics.switch_dropout_off(task.model)
+        self._run = Run(Pipeline.from_task(task), request.plan)
         self._batches = self._run.endless()
         return messages.Started(
             plan=self._run.plan,

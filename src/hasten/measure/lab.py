@@ -2,7 +2,6 @@
 
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from hasten.measure import messages
@@ -28,12 +27,7 @@ class Lab:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close_workers()
         self._folder.cleanup()
 

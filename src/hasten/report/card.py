@@ -108,6 +108,7 @@ def _memory(memory: Memory) -> str:
 
 
 def _next(evidence: Evidence, out: str) -> list[str]:
+    late = any(trial.outcome == "out_of_time" for trial in evidence.trials)
     if evidence.outcome == "recipe":
         return [
             f"use it    hasten.PerformanceOptimizer.from_recipe({out + '/recipe.toml'!r})",
@@ -117,7 +118,7 @@ def _next(evidence: Evidence, out: str) -> list[str]:
     if evidence.outcome == "nothing_to_gain":
         return [f"Nothing to apply. All that was measured is in {out}/evidence.json"]
     return [
-        "Run it again on a quieter machine, or with more --minutes.",
+        "Run it again with more --minutes." if late else "Run it again on a quieter machine.",
         f"All that was measured is in {out}/evidence.json",
     ]
 

@@ -1,7 +1,6 @@
 """What is being done: a live line on a terminal, plain lines elsewhere. Always to stderr."""
 
 import time
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -32,11 +31,6 @@ class Progress:
             self._status.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._status is not None:
             self._status.stop()
