@@ -21,6 +21,7 @@ check: $(READY)  ## lint, format, types, import layers, docs
 bench: $(READY)  ## the measured claims of the docs; about half an hour on a quiet machine
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/tune_gallery.py
 
 gpu-test:  ## on a machine with a GPU and the dependencies installed there
 	PYTHONPATH=$(CURDIR)/src:$(PYTHONPATH) $(PYTHON) -m pytest -m gpu

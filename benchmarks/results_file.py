@@ -14,14 +14,14 @@ from hasten.host.environment import read_environment
 RESULTS = Path(__file__).parent / "results"
 
 
-def write_results(name: str, figures: dict[str, Any]) -> Path:
+def write_results(name: str, figures: dict[str, Any], *, commit: str = "") -> Path:
     now = datetime.now(UTC)
     document = {
         "benchmark": name,
         "date": now.isoformat(timespec="seconds"),
         "command": " ".join(["python", *sys.argv]),
-        "commit": _git("rev-parse", "HEAD"),
-        "uncommitted_changes": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "commit": commit or _git("rev-parse", "HEAD"),
+        "changed_files": _git("diff", "--name-only", "HEAD").splitlines(),
         "environment": msgspec.to_builtins(read_environment()),
         **figures,
     }
@@ -32,4 +32,8 @@ def write_results(name: str, figures: dict[str, Any]) -> Path:
 
 
 def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], capture_output=True, text=True).stdout.strip()
+    try:
+        ended = subprocess.run(["git", *arguments], capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""  # a machine with the files only; the caller names the commit
+    return ended.stdout.strip()
