@@ -25,9 +25,10 @@ def write_results(name: str, figures: dict[str, Any], *, commit: str = "") -> Pa
         "environment": msgspec.to_builtins(read_environment()),
         **figures,
     }
+    RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{now:%Y-%m-%d}-{name}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
-    print(f"wrote {path.relative_to(Path.cwd())}")
+    print(f"wrote {path}")
     return path
 
 

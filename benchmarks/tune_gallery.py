@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from results_file import write_results
 
 from hasten.cli.options import print_rich
 from hasten.flow import tune
 from hasten.records.recipe import Evidence
 from hasten.report.card import tune_card
+from results_file import write_results
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ import pytest
 from hasten.measure import compare as comparing
 from hasten.measure import messages
 from hasten.measure.compare import Arm, compare
-from hasten.records.plan import NAIVE
 
 
 class FakeClock:
@@ -47,9 +46,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 def _arm(clock: FakeClock, step_s: Callable[[], float]) -> tuple[Arm, FakeWorker]:
     worker = FakeWorker(clock, step_s)
-    started = messages.Started(plan=NAIVE, applied=(), state={})
-    warmed = messages.Warmed(first_step_s=1.0, elapsed_s=2.0, step_s=step_s(), applied=())
-    return Arm(worker, started, warmed), worker  # type: ignore[arg-type]
+    warmed = messages.Warmed(elapsed_s=2.0, step_s=step_s(), applied=())
+    return Arm(worker, warmed), worker  # type: ignore[arg-type]
 
 
 def test_an_arm_twice_as_fast_is_found_at_the_first_look(clock: FakeClock) -> None:

@@ -18,6 +18,8 @@ replace = msgspec.structs.replace
 HOSTILE = "\x1b[2J\x1b[31m[bold]x[/bold][/nothing] :bug:\n\rPROVEN\x07"
 INERT = "?[2J?[31m[bold]x[/bold][/nothing] :bug:??PROVEN?"
 
+TRIED = "Tried, each on top of what was kept before it"
+
 
 def show(evidence: Evidence, out: str = "hasten-out", *, terminal: bool = False) -> str:
     console = Console(file=io.StringIO(), width=200, force_terminal=terminal, highlight=False)
@@ -45,7 +47,7 @@ def test_the_card_of_a_recipe_has_all_its_sections_in_order() -> None:
     assert list(sections(show(PROVEN))) == [
         "",
         "Why it was slow",
-        "Tried",
+        TRIED,
         "Is it the same training?",
         "What it is worth",
         "Next",
@@ -66,7 +68,7 @@ def test_the_findings_say_why_with_their_place() -> None:
 
 
 def test_all_that_was_tried_is_shown_the_losers_too() -> None:
-    kept, refuted, not_tried = sections(show(PROVEN))["Tried"]
+    kept, refuted, not_tried = sections(show(PROVEN))[TRIED]
     assert kept.split() == ["batched_loader", "1.50x", "kept", "equal", "to", "the", "bit"]
     assert refuted.startswith("compile")
     assert "refuted" in refuted
@@ -123,7 +125,7 @@ def test_the_next_steps_of_a_recipe_can_be_copied() -> None:
 def test_nothing_to_gain_says_so_and_shows_what_was_tried() -> None:
     text = show(NOTHING_TO_GAIN)
     assert text.startswith("NOTHING TO GAIN  train.py:make_task: no change that was tried made")
-    assert list(sections(text)) == ["", "Why it was slow", "Tried", "Next"]
+    assert list(sections(text)) == ["", "Why it was slow", TRIED, "Next"]
     assert "at most 1.004x" in text
     assert "Nothing to apply" in text
     assert "hasten-out/evidence.json" in text

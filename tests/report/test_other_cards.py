@@ -72,8 +72,8 @@ def bench(**fields: Any) -> str:
     ("fields", "headline"),
     [
         ({"verdict": "proven"}, "PROVEN  basic is faster than naive"),
-        ({"verdict": "refuted"}, "PROVEN  basic is not faster than naive"),
-        ({"verdict": "not_proven"}, "NOT PROVEN  basic may be faster than naive"),
+        ({"verdict": "refuted"}, "REFUTED  that basic is faster than naive"),
+        ({"verdict": "not_proven"}, "NOT PROVEN  that basic is faster than naive"),
         (
             {"verdict": "refuted", "regression": True},
             "PROVEN  basic is slower than naive",

@@ -27,6 +27,65 @@ def small() -> hasten.Task:
     )
 
 
+def _like_small(model: nn.Module, dtype: torch.dtype = torch.float32) -> hasten.Task:
+    task = small()
+    rows, targets = task.data  # type: ignore[misc]
+    return hasten.Task(
+        model=model.to(dtype),
+        data=(rows.to(dtype), targets),
+        loss=task.loss,
+        optimizer=task.optimizer,
+        batch_size=32,
+    )
+
+
+def with_dropout() -> hasten.Task:
+    return _like_small(
+        nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 4))
+    )
+
+
+def with_batchnorm() -> hasten.Task:
+    return _like_small(nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.Linear(32, 4)))
+
+
+def in_fp64() -> hasten.Task:
+    return _like_small(_model(), torch.float64)
+
+
+class Counting(nn.Module):
+    """Another function at each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 4)
+        self.calls = 0
+
+    def forward(self, rows: Tensor) -> Tensor:
+        self.calls += 1
+        output: Tensor = self.layer(rows) * (1 + 0.1 * self.calls)
+        return output
+
+
+def counting() -> hasten.Task:
+    return _like_small(Counting())
+
+
+ROWS = torch.randn(192, 16)
+
+
+def data_of_the_module() -> hasten.Task:
+    """Its rows are drawn where the file is imported."""
+    task = small()
+    return hasten.Task(
+        model=task.model,
+        data=(ROWS, torch.randint(0, 4, (192,))),
+        loss=task.loss,
+        optimizer=task.optimizer,
+        batch_size=32,
+    )
+
+
 def slow_loader() -> hasten.Task:
     """Large batches of small rows: nearly all of the step is spent collating them."""
     rows = torch.randn(4096, 16), torch.randint(0, 4, (4096,))
@@ -158,6 +217,117 @@ class WrongGradientEqualLoss(_Planted):
         first.register_forward_hook(lambda module, args, output: _HalvedBackward.apply(output))
 
 
+class NoDropout(_Planted):
+    """Dropout is switched off."""
+
+    name = "no_dropout"
+
+    def change(self, pipeline: hasten.Pipeline) -> None:
+        for module in pipeline.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+
+
+class HiddenNoDropout(_Planted):
+    """Dropout is switched off in the forward only, where no setting shows it."""
+
+    name = "hidden_no_dropout"
+    rung = hasten.Rung.BITWISE
+
+    def change(self, pipeline: hasten.Pipeline) -> None:
+        for module in pipeline.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.forward = lambda rows: rows  # type: ignore[method-assign]
+
+
+class OtherStatistics(_Planted):
+    """BatchNorm's running statistics are written back after each step."""
+
+    name = "other_statistics"
+
+    def change(self, pipeline: hasten.Pipeline) -> None:
+        kept = {name: buffer.clone() for name, buffer in pipeline.model.named_buffers()}
+
+        def put_back(*args: object) -> None:
+            for name, buffer in pipeline.model.named_buffers():
+                buffer.copy_(kept[name])
+
+        pipeline.optimizers[0].register_step_post_hook(put_back)
+
+
+class DrawsRandom(_Planted):
+    """Draws one random number in each step, so that all later shuffles are others."""
+
+    name = "draws_random"
+    rung = hasten.Rung.BITWISE
+
+    def change(self, pipeline: hasten.Pipeline) -> None:
+        forward = pipeline.forward
+
+        def drawing(model: nn.Module, batch: object) -> Tensor:
+            torch.rand(1)
+            loss: Tensor = forward(model, batch)
+            return loss
+
+        pipeline.forward = drawing
+
+
+class NotInTheProof(_Planted):
+    """Refuses to be applied where it would be found out."""
+
+    name = "not_in_the_proof"
+
+    def change(self, pipeline: hasten.Pipeline) -> None:
+        if torch.are_deterministic_algorithms_enabled():
+            raise hasten.CannotApply("kernels are deterministic")
+        ScaledGradient().change(pipeline)
+
+
+class WrongFromTheSecondBatch(_Planted):
+    """Right for the first whole batch, wrong from the second on."""
+
+    name = "wrong_from_the_second_batch"
+
+    def change(self, pipeline: hasten.Pipeline) -> None:
+        forward, seen = pipeline.forward, []
+
+        def wrong(model: nn.Module, batch: list[Tensor]) -> Tensor:
+            loss: Tensor = forward(model, batch)
+            if len(batch[0]) < 32:
+                return loss
+            seen.append(loss)
+            return loss if len(seen) == 1 else loss * 3
+
+        pipeline.forward = wrong
+
+
+class SkipsUpdates(_Planted):
+    """Every fourth update is left out."""
+
+    name = "skips_updates"
+
+    def change(self, pipeline: hasten.Pipeline) -> None:
+        optimizer, count = pipeline.optimizers[0], [0]
+        step = optimizer.step
+
+        def skipping() -> None:
+            count[0] += 1
+            if count[0] % 4:
+                step()
+
+        optimizer.step = skipping  # type: ignore[method-assign, assignment]
+
+
+class NarrowGradient(_Planted):
+    """Rounds every gradient to fp32, whatever the model is in."""
+
+    name = "narrow_gradient"
+
+    def change(self, pipeline: hasten.Pipeline) -> None:
+        for parameter in pipeline.model.parameters():
+            parameter.register_hook(lambda gradient: gradient.float().to(gradient.dtype))
+
+
 class MovedStart(_Planted):
     """One bit of one weight is flipped before the first step."""
 
@@ -200,6 +370,14 @@ for technique in (
     ScaledGradient,
     FrozenParameter,
     WrongGradientEqualLoss,
+    NoDropout,
+    HiddenNoDropout,
+    OtherStatistics,
+    DrawsRandom,
+    NotInTheProof,
+    WrongFromTheSecondBatch,
+    SkipsUpdates,
+    NarrowGradient,
     MovedStart,
     OtherOrder,
     Harmless,

@@ -1,5 +1,6 @@
 """Compiling in place: that it really happens, and that the model stays the user's."""
 
+import copy
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,13 +119,40 @@ def test_full_batches_go_through_the_compiled_code() -> None:
 
 
 def test_the_outputs_are_those_of_the_model(compiler: CompileCounterWithBackend) -> None:
-    model, inputs = make_model().eval(), torch.randn(8, 6)
-    plain, partial = model(inputs), model(inputs[:3])
+    model, inputs = make_model(), torch.randn(8, 6)
+    twin = copy.deepcopy(model)
     effect = apply_to(model)
-    assert torch.equal(model(inputs), plain)
-    assert torch.equal(model(inputs[:3]), partial)
+    for rows in (8, 3):
+        torch.manual_seed(rows)
+        found = model(inputs[:rows])
+        torch.manual_seed(rows)
+        assert torch.equal(found, twin(inputs[:rows]))
     assert compiler.frame_count == 1
     effect.undo()
+
+
+def test_an_odd_call_before_training_does_not_keep_it_from_compiling(
+    compiler: CompileCounterWithBackend,
+) -> None:
+    model = make_model()
+    effect = apply_to(model)
+    with torch.no_grad():
+        model.eval()(torch.zeros(1, 6))
+        model.train()(torch.zeros(2, 6))
+    assert compiler.frame_count == 0
+    model(torch.randn(8, 6))
+    assert compiler.frame_count == 1
+    assert effect.did_run() is None
+    effect.undo()
+
+
+def test_undo_leaves_a_compilation_of_the_users_own(compiler: CompileCounterWithBackend) -> None:
+    model = make_model()
+    effect = apply_to(model)
+    model.compile()
+    theirs = model._compiled_call_impl
+    effect.undo()
+    assert model._compiled_call_impl is theirs
 
 
 class Named(nn.Module):

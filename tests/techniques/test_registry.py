@@ -139,7 +139,7 @@ def test_a_bad_part_is_refused_with_its_path(parts: dict[str, Any], message: str
     register_technique(Polish)
     with pytest.raises(HastenError) as refusal:
         decode(Plan(parts=parts))
-    assert str(refusal.value) == message
+    assert str(refusal.value).startswith(message)
 
 
 def test_a_bad_part_is_refused_before_anything_is_applied() -> None:

@@ -85,7 +85,9 @@ def test_a_technique_that_did_not_run_is_told() -> None:
     assert why == "a technique did not run in the fresh processes"
 
 
-@pytest.mark.parametrize("outcome", ["no_verdict", "not_proven", "failed", "out_of_time"])
+@pytest.mark.parametrize(
+    "outcome", ["no_verdict", "not_proven", "failed", "below_noise", "out_of_time"]
+)
 def test_a_trial_in_doubt_is_not_nothing_to_gain(outcome: Outcome) -> None:
     trials = [make_trial("fused_optimizer", "not_faster"), make_trial("compile", outcome)]
     assert conclude(trials, None, None, None) == (
@@ -95,12 +97,23 @@ def test_a_trial_in_doubt_is_not_nothing_to_gain(outcome: Outcome) -> None:
     )
 
 
-@pytest.mark.parametrize("outcome", ["not_faster", "refuted", "fell_back", "not_tried"])
-def test_where_no_trial_is_in_doubt_there_is_nothing_to_gain(outcome: Outcome) -> None:
-    concluded, verdict, why = conclude([make_trial("compile", outcome)], None, None, None)
-    assert concluded == "nothing_to_gain"
-    assert verdict == "not_proven"
-    assert why == "no change that was tried made the training faster"
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ("not_faster", "no change that was tried made the training faster"),
+        ("refuted", "compile would be faster, and would be another training"),
+        ("fell_back", "no technique has something to try here"),
+        ("not_tried", "no technique has something to try here"),
+    ],
+)
+def test_where_no_trial_is_in_doubt_there_is_nothing_to_gain(outcome: Outcome, said: str) -> None:
+    trial = make_trial("compile", outcome)
+    if outcome in ("fell_back", "not_tried"):
+        trial = replace(trial, comparison=None)
+    elif trial.comparison is None:
+        trial = replace(trial, comparison=CONFIRMATION.pairs[0])
+    concluded, verdict, why = conclude([trial], None, None, None)
+    assert (concluded, verdict, why) == ("nothing_to_gain", "not_proven", said)
 
 
 def test_without_any_trial_there_is_nothing_to_gain() -> None:

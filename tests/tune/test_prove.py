@@ -35,8 +35,11 @@ def _prove(prover: Prover, technique: str, rung: Rung, check_data: bool = False)
         ("scaled_gradient", Rung.ROUNDING, "rounding"),
         ("frozen_parameter", Rung.ROUNDING, "rounding"),
         ("wrong_gradient_equal_loss", Rung.ROUNDING, "rounding"),
+        ("wrong_from_the_second_batch", Rung.ROUNDING, "rounding"),
+        ("skips_updates", Rung.ROUNDING, "rounding"),
+        ("draws_random", Rung.BITWISE, "bitwise"),
         ("moved_start", Rung.ROUNDING, "start"),
-        ("other_order", Rung.BITWISE, "bitwise"),
+        ("other_order", Rung.BITWISE, "data"),
     ],
 )
 def test_a_wrong_technique_is_refuted(
@@ -58,12 +61,62 @@ def test_a_wrong_technique_is_refuted(
 def test_a_right_technique_is_proven(prover: Prover, technique: str, rung: Rung) -> None:
     claim = _prove(prover, technique, rung, check_data=True)
     assert claim.verdict == "proven", claim
-    assert [check.name for check in claim.checks] == ["start", rung.value, "data"]
+    assert [check.name for check in claim.checks] == ["start", "data", rung.value]
 
 
 def test_a_rounding_technique_that_claims_bitwise_is_refuted(prover: Prover) -> None:
     claim = _prove(prover, "fused_optimizer", Rung.BITWISE)
     assert claim.verdict == "refuted"
+
+
+def _prove_on(task: str, technique: str, rung: Rung) -> NumericsClaim:
+    with Lab(f"{PLANTED}:{task}", seed=3) as lab:
+        prover = Prover(lab, lab.describe().traits, seed=3)
+        return _prove(prover, technique, rung)
+
+
+@pytest.mark.parametrize(
+    ("task", "technique", "rung", "check"),
+    [
+        ("with_dropout", "no_dropout", Rung.ROUNDING, "start"),
+        ("with_dropout", "hidden_no_dropout", Rung.BITWISE, "bitwise"),
+        ("with_batchnorm", "other_statistics", Rung.ROUNDING, "rounding"),
+        ("with_batchnorm", "other_statistics", Rung.BITWISE, "bitwise"),
+        ("in_fp64", "narrow_gradient", Rung.ROUNDING, "rounding"),
+    ],
+)
+def test_what_no_gradient_of_fp32_shows_is_refuted_too(
+    task: str, technique: str, rung: Rung, check: str
+) -> None:
+    claim = _prove_on(task, technique, rung)
+    assert (claim.verdict, claim.checks[-1].name) == ("refuted", check), claim
+
+
+@pytest.mark.parametrize(
+    ("task", "technique", "rung"),
+    [
+        ("with_dropout", "batched_loader", Rung.BITWISE),
+        ("with_dropout", "fused_optimizer", Rung.ROUNDING),
+        ("with_batchnorm", "fused_optimizer", Rung.ROUNDING),
+        ("in_fp64", "fused_optimizer", Rung.ROUNDING),
+        ("data_of_the_module", "harmless", Rung.BITWISE),
+    ],
+)
+def test_a_right_technique_is_proven_on_other_tasks(task: str, technique: str, rung: Rung) -> None:
+    assert _prove_on(task, technique, rung).verdict == "proven"
+
+
+def test_a_technique_that_is_not_in_the_proof_is_not_proven(prover: Prover) -> None:
+    claim = _prove(prover, "not_in_the_proof", Rung.ROUNDING)
+    assert claim.verdict == "not_proven"
+    assert "not_in_the_proof: skipped (kernels are deterministic)" in claim.why()
+
+
+def test_a_training_that_differs_from_itself_proves_nothing() -> None:
+    for technique, rung in (("scaled_gradient", Rung.ROUNDING), ("harmless", Rung.BITWISE)):
+        claim = _prove_on("counting", technique, rung)
+        assert claim.verdict == "not_proven", claim
+        assert "itself" in claim.why()
 
 
 def test_a_worker_that_fails_proves_nothing(lab: Lab) -> None:
@@ -75,9 +128,17 @@ def test_a_worker_that_fails_proves_nothing(lab: Lab) -> None:
 
 def test_a_baseline_that_does_not_repeat_itself_supports_no_bitwise_claim() -> None:
     naive = BaselineTraced(
-        losses=(1.0,), loss_sensitivity=(0.0,), quantities={}, repeats=False, steps=(1,)
+        losses=(1.0,),
+        loss_sensitivity=(0.0,),
+        quantities={},
+        epsilon=1e-5,
+        repeats=False,
+        end={},
+        steps=(1,),
     )
-    plan = CandidateTraced(losses=(1.0,), quantities={}, missing=(), bitwise=True, first_unequal="")
+    plan = CandidateTraced(
+        losses=(1.0,), quantities={}, missing=(), first_unequal="", end={}, did_not_run=()
+    )
     assert check_bitwise(naive, plan).verdict == "not_proven"
 
 

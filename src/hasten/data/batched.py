@@ -34,6 +34,12 @@ class BatchedLoader:
     def __len__(self) -> int:
         return len(self.loader)
 
+    def __getattr__(self, name: str) -> Any:
+        """What a loop may ask its loader for: ``dataset``, ``batch_size``, ``sampler``, ..."""
+        if name == "loader":  # not made yet, as in a copy under way
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
     def __iter__(self) -> Iterator[list[Tensor]]:
         """Ask the sampler and draw random numbers at the moments when the DataLoader would."""
         loader = self.loader

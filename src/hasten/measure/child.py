@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import torch
+from torch.utils.data import DataLoader
 
 from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
@@ -26,10 +27,12 @@ from hasten.measure.memory import read_memory
 from hasten.measure.phases import measure_phases
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.records.finding import Place
+from hasten.records.plan import Rung
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
 from hasten.task.load import Factory, build_task, load_factory, place_of, user_error
 from hasten.task.pipeline import Pipeline
+from hasten.task.seed import seed_everything
 from hasten.task.task import Task
 from hasten.task.traits import read_traits
 from hasten.techniques import registry
@@ -76,6 +79,7 @@ class Child:
 
     def _build(self, name: str, seed: int) -> Task:
         if name not in self._factories:
+            seed_everything(seed)  # a script may make its data where it is imported
             self._factories[name] = load_factory(name)
         return build_task(self._factories[name], name, seed)
 
@@ -113,26 +117,24 @@ class Child:
         )
 
     def _start(self, request: messages.Start) -> messages.Started:
-        if request.for_proof:
+        if request.proof is not None:
             numerics.make_deterministic()
         task = self._build(request.task, request.seed)
-        if request.for_proof:
+        if request.proof not in (None, Rung.BITWISE):
             numerics.switch_dropout_off(task.model)
         self._run = Run(Pipeline.from_task(task), request.plan)
         self._batches = self._run.endless()
         return messages.Started(
-            plan=self._run.plan,
             applied=tuple(self._run.applied),
             state=digests.digest_state(self._run.pipeline),
         )
 
     def _warm(self, steps: int) -> messages.Warmed:
         start = time.perf_counter()
-        first_step_s, _ = self._timed_steps(1)
+        self._timed_steps(1)
         wait_for_children_to_rest()
         times = [self._timed_steps(1)[0] for _ in range(max(steps, 1))]
         return messages.Warmed(
-            first_step_s=first_step_s,
             elapsed_s=time.perf_counter() - start,
             step_s=statistics.median(times),
             applied=tuple(self.run.applied),
@@ -159,8 +161,9 @@ class Child:
 
 def _prefetched(loader: object) -> int:
     """Batches that loader workers may hold ready; a block must not count them as its own."""
-    workers = getattr(loader, "num_workers", 0)
-    return workers * (getattr(loader, "prefetch_factor", None) or USUAL_PREFETCH)
+    if not isinstance(loader, DataLoader):
+        return 0
+    return loader.num_workers * (loader.prefetch_factor or USUAL_PREFETCH)
 
 
 def _model_place(task: Task) -> Place | None:

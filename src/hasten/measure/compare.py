@@ -28,9 +28,8 @@ WARM_STEPS = 8
 class Arm:
     """A worker with a plan started and warm."""
 
-    def __init__(self, worker: Worker, started: messages.Started, warmed: messages.Warmed) -> None:
+    def __init__(self, worker: Worker, warmed: messages.Warmed) -> None:
         self.worker = worker
-        self.plan = started.plan
         self.warmup_s = warmed.elapsed_s
         self.step_s = warmed.step_s
         self.applied: tuple[Applied, ...] = warmed.applied
@@ -44,14 +43,15 @@ def warm_up(workers: Sequence[tuple[Worker, messages.Start]]) -> list[Arm]:
     the time it takes to warm up is their own."""
     for worker, start in workers:
         worker.send(start)
-    started = [worker.receive(messages.Started) for worker, _ in workers]
+    for worker, _ in workers:
+        worker.receive(messages.Started)
     arms = []
-    for (worker, _), reply in zip(workers, started, strict=True):
+    for worker, _ in workers:
         for other, _ in workers:
             other.pause()
         warmed = worker.ask(messages.Warm(steps=WARM_STEPS), messages.Warmed)
         worker.pause()
-        arms.append(Arm(worker, reply, warmed))
+        arms.append(Arm(worker, warmed))
     return arms
 
 

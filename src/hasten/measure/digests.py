@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from hasten.measure.messages import DataDigested
@@ -22,6 +22,7 @@ IMPLEMENTATION_FLAGS = {"fused", "foreach", "capturable"}
 def digest_state(pipeline: Pipeline) -> dict[str, str]:
     """Before step 1: every tensor of the model, the optimizers, schedulers, random generators."""
     state = {key: digest(tensor) for key, tensor in named_state(pipeline).items()}
+    state["settings of modules"] = digest(_settings(pipeline.model))
     for index, optimizer in enumerate(pipeline.optimizers):
         groups = [
             {key: value for key, value in group.items() if key not in IMPLEMENTATION_FLAGS}
@@ -33,6 +34,16 @@ def digest_state(pipeline: Pipeline) -> dict[str, str]:
         state[f"scheduler {index}"] = digest(scheduler.state_dict())
     state["random generators"] = digest(random_state())
     return state
+
+
+def _settings(model: nn.Module) -> list[str]:
+    """Plain attributes of every module, such as the rate of a dropout or the mode it is in."""
+    return [
+        f"{name}.{key}={value!r}"
+        for name, module in model.named_modules()
+        for key, value in sorted(vars(module).items())
+        if isinstance(value, bool | int | float | str)
+    ]
 
 
 def digest_data(run: Run, epochs: int, limit_s: float) -> DataDigested:

@@ -8,7 +8,7 @@ from hasten.measure import messages
 from hasten.measure.compare import Arm, warm_up
 from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.measurement import Measurement, Memory
-from hasten.records.plan import NAIVE, Plan
+from hasten.records.plan import NAIVE, Plan, Rung
 
 PHASE_STEPS = 60
 
@@ -78,10 +78,10 @@ class Lab:
             raise
 
     def start(
-        self, plan: Plan, *, for_proof: bool = False, seed: int | None = None
+        self, plan: Plan, *, proof: Rung | None = None, seed: int | None = None
     ) -> messages.Start:
         chosen = self.seed if seed is None else seed
-        return messages.Start(task=self.task, plan=plan, seed=chosen, for_proof=for_proof)
+        return messages.Start(task=self.task, plan=plan, seed=chosen, proof=proof)
 
 
 def memory_of(arm: Arm) -> Memory:

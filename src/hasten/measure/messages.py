@@ -50,12 +50,11 @@ class Start(Request, frozen=True, kw_only=True):
     task: str
     plan: Plan
     seed: int
-    for_proof: bool = False
-    """Deterministic kernels, and dropout off."""
+    proof: Rung | None = None
+    """For a trace: deterministic kernels and, but for a bitwise one, dropout off."""
 
 
 class Started(Reply, frozen=True, kw_only=True):
-    plan: Plan
     applied: tuple[Applied, ...]
     state: dict[str, str]
     """Digest of every tensor, of the optimizers and of the random generators, before step 1."""
@@ -66,7 +65,6 @@ class Warm(Request, frozen=True, kw_only=True):
 
 
 class Warmed(Reply, frozen=True, kw_only=True):
-    first_step_s: float
     elapsed_s: float
     step_s: float
     """Median of the steps after the first."""
@@ -129,6 +127,8 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
 
     size: dict[str, float]
     sensitivity: dict[str, float]
+    unsteadiness: dict[str, float]
+    """By how much the baseline differs from itself."""
     resolution: dict[str, float]
     fp64_error: float | None
 
@@ -137,9 +137,12 @@ class BaselineTraced(Reply, frozen=True, kw_only=True):
     losses: tuple[float, ...]
     loss_sensitivity: tuple[float, ...]
     quantities: dict[str, Sensitivity]
-    """By "gradients 1", "updates 1", "gradients 2", ..."""
+    """By "gradients 1", "updates 1", "buffers 1", "gradients 2", ..."""
+    epsilon: float
     repeats: bool
     """Whether the baseline, run twice, gave the same bits."""
+    end: dict[str, str]
+    """Digests of the whole state after the steps."""
     steps: tuple[int, ...]
     """Micro-batches of each optimizer step."""
 
@@ -154,8 +157,11 @@ class CandidateTraced(Reply, frozen=True, kw_only=True):
     quantities: dict[str, Difference]
     missing: tuple[str, ...]
     """Parameters with a gradient on one side only, or that are not there."""
-    bitwise: bool
     first_unequal: str
+    """A quantity with an unequal bit; empty where there is none."""
+    end: dict[str, str]
+    did_not_run: tuple[str, ...]
+    """Techniques that turned out not to have taken part."""
 
 
 class Failed(Reply, frozen=True, kw_only=True):

@@ -1,9 +1,11 @@
 """A trace of a few optimizer steps: every gradient and every update, for one arm to compare.
 
-The first step takes a whole batch, the others two ragged micro-batches each where the loss can be
-split, so that code for partial batches and accumulation is in the trace too. The baseline also
-runs twice (does it repeat itself?), with its weights perturbed (how far does rounding move it?)
-and in fp64 where the model can (which side is nearer to the truth?).
+Whole batches take turns with pairs of ragged micro-batches where the loss can be split, so that
+code for whole batches, for partial ones and for accumulation is all in the trace. The baseline
+also runs twice (does it repeat itself?), with its weights perturbed (how far does rounding move
+it?) and in fp64 where the model can (which side is nearer to the truth?).
+
+Limits: a difference that begins after these steps is not seen.
 """
 
 import os
@@ -16,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from hasten.measure.digests import digest_state
 from hasten.measure.messages import (
     BaselineTraced,
     CandidateTraced,
@@ -29,14 +32,12 @@ from hasten.runtime.snapshot import Snapshot
 from hasten.stats.yardstick import EPSILON
 from hasten.task import batch as batches
 
-STEPS = 3
+STEPS = 4
 PROBES = 3
-STORED_ROUNDING = 2.0**-23
-"""Two roundings to fp32 of nearly the same number differ by at most one unit in the last place."""
 
 Quantities = dict[str, dict[str, Tensor]]
-"""By "gradients 1", "updates 1", ..., and then by parameter."""
-Plan = list[list[tuple[Any, float]]]
+"""By "gradients 1", "updates 1", "buffers 1", "gradients 2", ..., and then by name."""
+Steps = list[list[tuple[Any, float]]]
 """For each optimizer step its micro-batches, each with its weight in the loss."""
 
 
@@ -63,14 +64,14 @@ def switch_dropout_off(model: nn.Module) -> None:
             module.dropout = 0.0
 
 
-def _cut(run: Run, reduction: Reduction) -> Plan:
-    """Batches from the run's own loader, the later ones cut into two unequal pieces."""
-    steps: Plan = []
+def _cut(run: Run, reduction: Reduction) -> Steps:
+    """Batches from the run's own loader, every second one cut into two unequal pieces."""
+    steps: Steps = []
     source = run.endless()
     for index in range(STEPS):
         batch = next(source)
         sizes = batches.ragged_halves(batches.rows_in(batch), run.pipeline.batch_multiple_of)
-        if index == 0 or sizes is None or reduction not in ("mean", "sum"):
+        if index % 2 == 0 or sizes is None or reduction not in ("mean", "sum"):
             steps.append([(batch, 1.0)])
             continue
         pieces = batches.split(batch, sizes)
@@ -80,7 +81,7 @@ def _cut(run: Run, reduction: Reduction) -> Plan:
     return steps
 
 
-def _run_steps(run: Run, steps: Plan) -> tuple[list[float], Quantities]:
+def _run_steps(run: Run, steps: Steps) -> tuple[list[float], Quantities]:
     losses, quantities = [], {}
     run.start_epoch()
     for number, pieces in enumerate(steps, 1):
@@ -97,27 +98,35 @@ def _run_steps(run: Run, steps: Plan) -> tuple[list[float], Quantities]:
         }
         run.update()
         quantities[f"updates {number}"] = {
-            name: (p.detach().cpu().double() - before[name].double()).to(torch.float32)
+            name: (p.detach().cpu().double() - before[name].double()).to(p.dtype)
             for name, p in run.model.named_parameters()
         }
+        buffers = {
+            name: _copied(buffer).to(torch.promote_types(buffer.dtype, torch.float32))
+            for name, buffer in run.model.named_buffers()
+        }
+        if buffers:
+            quantities[f"buffers {number}"] = buffers
     return losses, quantities
 
 
-def _trace_baseline(run: Run, steps: Plan, path: Path) -> BaselineTraced:
+def _trace_baseline(run: Run, steps: Steps, path: Path) -> BaselineTraced:
     start = Snapshot(run.pipeline)
     losses, base = _run_steps(run, steps)
+    end = digest_state(run.pipeline)
     start.restore()
     again_losses, again = _run_steps(run, steps)
-    repeats = losses == again_losses and _first_unequal(base, again) == ""
-    moved = [_differences(again, base)]  # what does not repeat itself is a sensitivity too
-    loss_moved = [_loss_differences(again_losses, losses)]
+    repeats = losses == again_losses and digest_state(run.pipeline) == end
+    itself = _differences(again, base)
+    moved, loss_moved = [], [_loss_differences(again_losses, losses)]
     for probe in range(PROBES):
         start.restore()
         _perturb(run.model, probe)
         probe_losses, probed = _run_steps(run, steps)
         moved.append(_differences(probed, base))
         loss_moved.append(_loss_differences(probe_losses, losses))
-    resolution = {name: STORED_ROUNDING * _norm(p) for name, p in run.model.named_parameters()}
+    resolution = {name: _rounding(p) * _norm(p) for name, p in run.model.named_parameters()}
+    epsilon = _epsilon(run.model)
     start.restore()
     exact = _run_in_fp64(run, steps)
     _save(path, losses, base, exact)
@@ -128,6 +137,7 @@ def _trace_baseline(run: Run, steps: Plan, path: Path) -> BaselineTraced:
             key: Sensitivity(
                 size={name: _norm(tensor) for name, tensor in tensors.items()},
                 sensitivity={name: max(each[key][name] for each in moved) for name in tensors},
+                unsteadiness=itself[key],
                 resolution={
                     name: resolution[name] if key.startswith("updates") else 0.0 for name in tensors
                 },
@@ -135,18 +145,18 @@ def _trace_baseline(run: Run, steps: Plan, path: Path) -> BaselineTraced:
             )
             for key, tensors in base.items()
         },
+        epsilon=epsilon,
         repeats=repeats,
+        end=end,
         steps=tuple(len(pieces) for pieces in steps),
     )
 
 
-def _trace_candidate(run: Run, steps: Plan, path: Path) -> CandidateTraced:
+def _trace_candidate(run: Run, steps: Steps, path: Path) -> CandidateTraced:
     losses, found = _run_steps(run, steps)
     base_losses, base, exact = _load(path)
     missing = sorted({name for key in base for name in set(base[key]) ^ set(found.get(key, {}))})
-    unequal = _first_unequal(base, found)
-    if not unequal and losses != base_losses:
-        unequal = "losses"
+    unequal = "losses" if losses != base_losses else _first_unequal(base, found)
     differences = {} if missing else _differences(found, base)
     return CandidateTraced(
         losses=tuple(losses),
@@ -155,8 +165,13 @@ def _trace_candidate(run: Run, steps: Plan, path: Path) -> CandidateTraced:
             for key, norms in differences.items()
         },
         missing=tuple(missing),
-        bitwise=not missing and not unequal,
         first_unequal=unequal,
+        end=digest_state(run.pipeline),
+        did_not_run=tuple(
+            f"{live.technique}: {reason}"
+            for live in run.effects
+            if (reason := live.effect.did_run()) is not None
+        ),
     )
 
 
@@ -166,10 +181,22 @@ def _perturb(model: nn.Module, probe: int) -> None:
     for parameter in model.parameters():
         if parameter.is_floating_point():
             noise = torch.randn(parameter.shape, generator=generator)
-            parameter.mul_(1 + EPSILON * noise.to(parameter))
+            parameter.mul_(1 + _epsilon(model) * noise.to(parameter))
 
 
-def _run_in_fp64(run: Run, steps: Plan) -> Quantities:
+def _epsilon(model: nn.Module) -> float:
+    """Reordered sums of fp64 differ by that much less than those of fp32."""
+    wide = any(parameter.dtype == torch.float64 for parameter in model.parameters())
+    scale = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
+    return EPSILON * (scale if wide else 1.0)
+
+
+def _rounding(tensor: Tensor) -> float:
+    """Two roundings of nearly the same number differ by at most one unit in the last place."""
+    return torch.finfo(tensor.dtype).eps if tensor.is_floating_point() else 0.0
+
+
+def _run_in_fp64(run: Run, steps: Steps) -> Quantities:
     """Nearer to the truth than either arm; empty where the model's code does not take fp64."""
 
     def widen(tensor: Tensor) -> Tensor:
@@ -221,7 +248,8 @@ def _norm(tensor: Tensor) -> float:
 
 
 def _copied(tensor: Tensor) -> Tensor:
-    return tensor.detach().to("cpu", copy=True)
+    dense = tensor.to_dense() if tensor.layout != torch.strided else tensor
+    return dense.detach().to("cpu", copy=True)
 
 
 def _save(path: Path, losses: list[float], base: Quantities, exact: Quantities) -> None:
@@ -229,8 +257,7 @@ def _save(path: Path, losses: list[float], base: Quantities, exact: Quantities) 
     for family, quantities in (("base", base), ("exact", exact)):
         for key, part in quantities.items():
             for name, tensor in part.items():
-                stored = tensor if family == "base" else tensor.to(torch.float32)
-                tensors[f"{family}/{key}/{name}"] = stored.contiguous()
+                tensors[f"{family}/{key}/{name}"] = tensor.contiguous()
     save_file(tensors, path)
 
 

@@ -111,5 +111,6 @@ def read_recipe(path: Path) -> Recipe:
 def other_machine(path: str, differences: list[str]) -> HastenError:
     return HastenError(
         f"{path} was proven on another machine ({'; '.join(differences)}).",
-        fix=f"Tune again here, or see whether it holds with `hasten prove TASK {path}`.",
+        fix=f"Tune again here; or, if `hasten prove TASK {path}` proves it,"
+        " pass allow_other_machine=True.",
     )

@@ -16,6 +16,7 @@ Outcome = Literal[
     "fell_back",
     "failed",
     "not_tried",
+    "below_noise",
     "out_of_time",
 ]
 
@@ -49,6 +50,8 @@ class Trial(Record, frozen=True, kw_only=True):
     candidate: Candidate
     outcome: Outcome
     why: str
+    detail: str = ""
+    """The traceback of a trial that failed."""
     comparison: Comparison | None = None
     numerics: NumericsClaim | None = None
     applied: tuple[Applied, ...] = ()

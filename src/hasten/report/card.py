@@ -17,7 +17,7 @@ STYLES: dict[Outcome, str] = {"kept": "green", "refuted": "red", "failed": "red"
 def tune_card(evidence: Evidence, out: str) -> RenderableType:
     sections: list[RenderableType] = [_verdict(evidence)]
     sections += _section("Why it was slow", _findings(evidence))
-    sections += _section("Tried", _trials(evidence))
+    sections += _section("Tried, each on top of what was kept before it", _trials(evidence))
     if evidence.numerics is not None:
         sections += _section("Is it the same training?", _checks(evidence.numerics))
     if evidence.outcome == "recipe":

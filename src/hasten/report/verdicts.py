@@ -22,10 +22,10 @@ def bench_card(report: BenchReport) -> RenderableType:
     if report.regression:
         claim = f"{b} is slower than {a}"
         return Group(_headline("proven", claim), _figures(report.speed))
-    word = {"proven": "is faster", "refuted": "is not faster", "not_proven": "may be faster"}
-    claim = f"{b} {word[report.verdict]} than {a}"
-    shown: Verdict = "proven" if report.verdict == "refuted" else report.verdict
-    return Group(_headline(shown, claim), _figures(report.speed))
+    claim = f"that {b} is faster than {a}"
+    if report.verdict == "proven":
+        claim = f"{b} is faster than {a}"
+    return Group(_headline(report.verdict, claim), _figures(report.speed))
 
 
 def proof_card(report: ProofReport) -> RenderableType:

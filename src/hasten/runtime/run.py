@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from hasten.errors import HastenError
 from hasten.records.applied import Applied
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime import fallback
@@ -96,7 +97,15 @@ class Run:
     def endless(self) -> Iterator[Any]:
         """Epoch after epoch."""
         while True:
-            yield from self.epoch()
+            empty = True
+            for batch in self.epoch():
+                empty = False
+                yield batch
+            if empty:
+                raise HastenError(
+                    "The training data gives no batch when it is gone through again.",
+                    fix="Let iter(data) begin anew each time.",
+                )
 
     def start_epoch(self) -> None:
         initial = self.pipeline.initial_state

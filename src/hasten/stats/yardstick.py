@@ -30,6 +30,7 @@ class Norms:
     """Norm of candidate minus baseline."""
     resolution: Mapping[str, float]
     """Norm below which a difference is the rounding of the stored numbers themselves."""
+    epsilon: float = EPSILON
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Excess:
 
 def excess(norms: Norms) -> Excess:
     """Judged for each parameter alone, which bounds all of them together too."""
-    floor = EPSILON * _norm(norms.size) / math.sqrt(max(len(norms.size), 1))
+    floor = norms.epsilon * _norm(norms.size) / math.sqrt(max(len(norms.size), 1))
     shares = {
         name: _share(
             norms.difference[name],

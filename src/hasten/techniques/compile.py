@@ -50,7 +50,8 @@ class CompileTechnique(Technique[CompilePart]):
         model._compiled_call_impl = call
 
         def undo() -> None:
-            del model._compiled_call_impl  # the class has None
+            if model._compiled_call_impl is call:  # and not one that the user put there since
+                del model._compiled_call_impl  # the class has None
 
         def did_run() -> str | None:
             return None if call.took_part else "torch compiled no part of the model"
@@ -63,26 +64,28 @@ class _CompiledCall:
 
     This is ``Module.compile`` but for two things. That one compiles ``_call_impl`` itself, which
     torch passes over without a word for its own classes, so that an ``nn.Sequential`` would stay
-    eager; going through a function of ours it is traced. And a batch of another size, such as an
-    epoch's last, goes to the eager model: it would cost a compilation, and leave code for all
-    sizes that is slower for the usual one.
+    eager; going through a function of ours it is traced. And a smaller batch, such as an epoch's
+    last or an evaluation's, goes to the eager model: it would cost a compilation, and leave code
+    for all sizes that is slower for the usual one.
     """
 
     def __init__(self, model: nn.Module, mode: str) -> None:
         eager: Callable[..., Any] = model._call_impl
+        self._model = model
 
         def through(*args: Any, **kwargs: Any) -> Any:
             return eager(*args, **kwargs)
 
         self._eager = eager
         self._compiled: Callable[..., Any] = torch.compile(through, mode=mode)
-        self._rows: int | None = None
+        self._rows = 0
+        """Of the largest batch that was trained on so far."""
         self.took_part = False
         """Whether compiled code was in the backward graph of a call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         rows = _rows(args or tuple(kwargs.values()))
-        if self._rows is None:
+        if rows > self._rows and self._model.training and torch.is_grad_enabled():
             self._rows = rows
         if rows != self._rows:
             return self._eager(*args, **kwargs)

@@ -51,7 +51,7 @@ class FusedOptimizerTechnique(Technique[FusedOptimizerPart]):
                 one()
 
         def did_run() -> str | None:
-            lost = [each for each in chosen if not all(g["fused"] for g in each.param_groups)]
+            lost = [each for each in chosen if not all(g.get("fused") for g in each.param_groups)]
             return f"{type(lost[0]).__name__} was set back by other code" if lost else None
 
         names = ", ".join(type(each).__name__ for each in chosen)
@@ -60,7 +60,7 @@ class FusedOptimizerTechnique(Technique[FusedOptimizerPart]):
 
 def _fuse(optimizer: Optimizer) -> Callable[[], None]:
     """Switch the implementation in place, so that the user's schedulers keep their optimizer."""
-    before = [{key: group[key] for key in FLAGS} for group in optimizer.param_groups]
+    before = [{key: group.get(key) for key in FLAGS} for group in optimizer.param_groups]
     defaults = {key: optimizer.defaults[key] for key in FLAGS}
     attributes = {key: vars(optimizer)[key] for key in ATTRIBUTES if key in vars(optimizer)}
     for group in optimizer.param_groups:

@@ -59,7 +59,9 @@ def all_techniques() -> list[Technique[Any]]:
 
 def get_technique(name: str, *, where: str = "") -> Technique[Any]:
     if name not in _techniques:
-        raise unknown_name("technique", name, _techniques, where=where)
+        error = unknown_name("technique", name, _techniques, where=where)
+        own = "If it is your own, import the file that registers it first."
+        raise HastenError(error.what, fix=f"{error.fix} {own}")
     return _techniques[name]
 
 

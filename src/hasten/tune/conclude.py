@@ -7,7 +7,13 @@ from hasten.records.recipe import Confirmation
 from hasten.records.trial import Outcome, Trial
 from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
 
-IN_DOUBT: tuple[Outcome, ...] = ("no_verdict", "not_proven", "failed", "out_of_time")
+IN_DOUBT: tuple[Outcome, ...] = (
+    "no_verdict",
+    "not_proven",
+    "failed",
+    "below_noise",
+    "out_of_time",
+)
 """A trial that ended so says nothing about what there is to gain."""
 Conclusion = Literal["recipe", "nothing_to_gain", "unproven"]
 
@@ -40,4 +46,10 @@ def _nothing_kept(trials: Sequence[Trial]) -> tuple[Conclusion, Verdict, str]:
     if doubtful:
         names = ", ".join(each.candidate.technique for each in doubtful)
         return "unproven", "not_proven", f"no verdict on {names}"
+    refuted = [each.candidate.technique for each in trials if each.outcome == "refuted"]
+    if refuted:
+        why = f"{', '.join(refuted)} would be faster, and would be another training"
+        return "nothing_to_gain", "not_proven", why
+    if not any(each.comparison for each in trials):
+        return "nothing_to_gain", "not_proven", "no technique has something to try here"
     return "nothing_to_gain", "not_proven", "no change that was tried made the training faster"

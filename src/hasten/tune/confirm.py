@@ -42,7 +42,7 @@ def confirm(lab: Lab, a: Plan, b: Plan, tell: Callable[[str], None]) -> Confirma
             arm_a, arm_b = lab.arms(a, b)
             pairs.append(compare(arm_a, arm_b, seed=1000 + number))
             a_memory, b_memory = memory_of(arm_a), memory_of(arm_b)
-            applied = (*arm_a.applied, *arm_b.applied)
+            applied = (*applied, *arm_a.applied, *arm_b.applied)
         except WorkerFailure as error:
             failure = error.failed.what
             break
@@ -72,7 +72,8 @@ def claim_speed(confirmation: Confirmation, floor: float) -> SpeedClaim | None:
         return None
     low, high = min(each.low for each in pairs), max(each.high for each in pairs)
     ratio = math.exp(statistics.fmean(math.log(each.ratio) for each in pairs))
-    verdict: Verdict = "proven" if low > floor else "refuted" if high < floor else "not_proven"
+    refuted = high < 1 + MARGIN  # not the floor: noise refutes nothing
+    verdict: Verdict = "proven" if low > floor else "refuted" if refuted else "not_proven"
     a_s = statistics.median(each.a_s for pair in pairs for each in pair.rounds)
     b_s = a_s / ratio
     extra = statistics.fmean(each.b_warmup_s - each.a_warmup_s for each in pairs)

@@ -33,21 +33,22 @@ def propose(
             bound=finding.bound,
             changes_data=offer.changes_data,
         )
-        reason = _reason_against(offer, finding, noise_floor)
-        if reason is None:
-            candidates.append(candidate)
-        else:
+        reason = _reason_against(offer)
+        if reason is not None:
             not_tried.append(Trial(candidate=candidate, outcome="not_tried", why=reason))
+        elif finding.bound <= noise_floor:
+            why = f"could gain {finding.bound:.3f}x at most, and noise here is {noise_floor:.3f}x"
+            not_tried.append(Trial(candidate=candidate, outcome="below_noise", why=why))
+        else:
+            candidates.append(candidate)
     return candidates, not_tried
 
 
-def _reason_against(offer: Offer, finding: Finding, noise_floor: float) -> str | None:
+def _reason_against(offer: Offer) -> str | None:
     if offer.refusal is not None:
         return offer.refusal
     if offer.rung in (Rung.PARITY, Rung.CHANGES_TRAINING):
         return f"it is on the {offer.rung.replace('_', ' ')} rung, which tune does not prove"
     if not offer.parts:
         return "it has no setting worth a trial here"
-    if finding.bound <= noise_floor:
-        return f"it could gain at most {finding.bound:.3f}x, and noise here is {noise_floor:.3f}x"
     return None

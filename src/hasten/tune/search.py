@@ -39,22 +39,27 @@ class Search:
         # Many candidates give many chances to win by luck: each gets its share of the error.
         confidence = 1 - (1 - CONFIDENCE) / max(len(candidates), 1)
         for number, candidate in enumerate(candidates, 1):
+            left = self._deadline - time.monotonic()
+            if left < LOOKS_S[0]:
+                why = "the time was spent"
+                self.record(Trial(candidate=candidate, outcome="out_of_time", why=why))
+                continue
             tell(f"trying {candidate.technique} ({number} of {len(candidates)})")
-            self.record(self._try(candidate, confidence, number))
+            self.record(self._try(candidate, confidence, number, min(left, LOOKS_S[-1])))
         self._lab.close_workers()
 
-    def _try(self, candidate: Candidate, confidence: float, number: int) -> Trial:
-        left = self._deadline - time.monotonic()
-        if left < LOOKS_S[0]:
-            return Trial(candidate=candidate, outcome="out_of_time", why="the time was spent")
+    def _try(self, candidate: Candidate, confidence: float, number: int, limit_s: float) -> Trial:
         plan = candidate.plan_on(self.plan)
         try:
             if self._arm is None:
                 (self._arm,) = self._lab.arms(self.plan)
             (arm,) = self._lab.arms(plan)
+            trial = self._judge(candidate, plan, arm, confidence, number, limit_s)
         except WorkerFailure as failure:
-            return Trial(candidate=candidate, outcome="failed", why=failure.failed.what)
-        trial = self._judge(candidate, plan, arm, confidence, number, min(left, LOOKS_S[-1]))
+            self._lab.close_workers()  # the incumbent may be the one that failed: begin it anew
+            self._arm = None
+            why, detail = failure.failed.what, failure.failed.detail
+            return Trial(candidate=candidate, outcome="failed", why=why, detail=detail)
         if trial.outcome == "kept":
             self._arm.worker.close()
             self._arm, self.plan = arm, plan
@@ -76,20 +81,18 @@ class Search:
         assert self._arm is not None  # _try has started it
         fallback = arm.fell_back()
         if fallback is not None:
+            outcome: Outcome = "not_tried" if fallback.outcome == "skipped" else "fell_back"
             return Trial(
-                candidate=candidate, outcome="fell_back", why=fallback.why, applied=arm.applied
+                candidate=candidate, outcome=outcome, why=str(fallback), applied=arm.applied
             )
-        try:
-            comparison = compare(
-                self._arm,
-                arm,
-                seed=number,
-                only_faster=True,
-                confidence=confidence,
-                limit_s=limit_s,
-            )
-        except WorkerFailure as failure:
-            return Trial(candidate=candidate, outcome="failed", why=failure.failed.what)
+        comparison = compare(
+            self._arm,
+            arm,
+            seed=number,
+            only_faster=True,
+            confidence=confidence,
+            limit_s=limit_s,
+        )
         if comparison.decision != "faster":
             outcome, why = _not_faster(comparison)
             return Trial(
