@@ -95,7 +95,7 @@ def test_the_figure_check_can_fail() -> None:
 
 def test_results_files_say_where_they_come_from() -> None:
     files = sorted((ROOT / "benchmarks/results").glob("*.json"))
-    assert files
+    assert files, "benchmarks/results is empty: run `make bench`"
     for file in files:
         document = json.loads(file.read_text())
         missing = {"date", "command", "commit", "environment"} - document.keys()

@@ -157,7 +157,7 @@ def test_env_says_what_it_sees(tmp_path: Path) -> None:
     document = json.loads(_hasten("env", "--json", folder=tmp_path).stdout)
     assert document["environment"]["cores_allowed"] >= 1
     names = {technique["name"] for technique in document["techniques"]}
-    assert names == {"batched_loader", "compile", "fused_optimizer"}
+    assert names >= {"batched_loader", "compile", "fused_optimizer"}
     text = _hasten("env", folder=tmp_path).stdout
     assert document["fingerprint"] in text
     assert "may be used by this process" in text

@@ -50,43 +50,34 @@ class Prover:
         return NumericsClaim(rung=rung, verdict=verdict, checks=tuple(checks))
 
     def _checks(self, worker: Worker, plan: Plan, rung: Rung, check_data: bool) -> Iterator[Check]:
+        self._run_baseline(rung, check_data)
         started = worker.ask(self._request(plan), messages.Started)
-        yield check_start(self._baseline_start(), started.state)
-        if check_data:
-            yield check_data_digests(self._baseline_data(), _digest_data(worker))
+        yield check_start(self._start, started.state)
+        if self._data is not None and check_data:
+            yield check_data_digests(self._data, _digest_data(worker))
         started = worker.ask(self._request(plan, rung), messages.Started)
         lost = [each for each in started.applied if each.outcome != "done"]
         if lost:
             yield _check(rung, "not_proven", f"in the proof, {lost[0]}")
             return
-        baseline = self._baseline(rung)  # first: the candidate reads what it wrote
         traced = worker.ask(self._trace(rung, "candidate"), messages.CandidateTraced)
         if rung is Rung.BITWISE:
-            yield check_bitwise(baseline, traced)
+            yield check_bitwise(self._traced[rung], traced)
         else:
-            yield check_rounding(baseline, traced, self._has_dropout)
+            yield check_rounding(self._traced[rung], traced, self._has_dropout)
 
-    def _baseline_start(self) -> dict[str, str]:
-        if not self._start:
-            with self._lab.worker() as worker:
-                self._start = worker.ask(self._request(NAIVE), messages.Started).state
-        return self._start
-
-    def _baseline(self, rung: Rung) -> messages.BaselineTraced:
-        if rung not in self._traced:
-            with self._lab.worker() as worker:
-                worker.ask(self._request(NAIVE, rung), messages.Started)
-                self._traced[rung] = worker.ask(
-                    self._trace(rung, "baseline"), messages.BaselineTraced
-                )
-        return self._traced[rung]
-
-    def _baseline_data(self) -> messages.DataDigested:
-        if self._data is None:
-            with self._lab.worker() as worker:
-                worker.ask(self._request(NAIVE), messages.Started)
+    def _run_baseline(self, rung: Rung, check_data: bool) -> None:
+        """The naive side, as far as it is needed and was not run before."""
+        if rung in self._traced and (self._data is not None or not check_data):
+            return
+        with self._lab.worker() as worker:
+            self._start = worker.ask(self._request(NAIVE), messages.Started).state
+            if check_data and self._data is None:
                 self._data = _digest_data(worker)
-        return self._data
+            if rung not in self._traced:
+                worker.ask(self._request(NAIVE, rung), messages.Started)
+                request = self._trace(rung, "baseline")
+                self._traced[rung] = worker.ask(request, messages.BaselineTraced)
 
     def _request(self, plan: Plan, rung: Rung | None = None) -> messages.Start:
         return self._lab.start(plan, proof=rung, seed=self._seed)
