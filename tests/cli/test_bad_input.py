@@ -51,6 +51,7 @@ def _recipe(plan: dict[str, RawPart], cpu: str | None = None) -> str:
         (f"{PLANTED}:not_a_task", "returned a dict, not a hasten.Task", "hasten.Task(model="),
         (f"{PLANTED}:raises_while_building", "raised while it built the task", "no column 'label'"),
         (f"{PLANTED}:model_raises", "does not run one step", "expected 3 channels, got 16"),
+        (f"{PLANTED}:loses_its_number", "the loss of the first batch is nan", "mend it first"),
         (f"{PLANTED}:kills_itself", "ended unexpectedly (signal 9)", ""),
     ],
 )

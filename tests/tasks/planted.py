@@ -136,6 +136,17 @@ def model_raises() -> hasten.Task:
     )
 
 
+def loses_its_number() -> hasten.Task:
+    task = small()
+    return hasten.Task(
+        model=task.model,
+        data=task.data,
+        forward=lambda model, batch: model(batch[0]).sum() * float("nan"),
+        optimizer=task.optimizer,
+        batch_size=32,
+    )
+
+
 def kills_itself() -> hasten.Task:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("unreachable")

@@ -5,6 +5,7 @@ becomes a reply, and the tuner goes on.
 """
 
 import ctypes
+import math
 import os
 import signal
 import statistics
@@ -91,7 +92,7 @@ class Child:
             pipeline = Pipeline.from_task(task)
             batch = next(iter(pipeline.loader))
             batches.rows_in(batch)
-            Run(pipeline).step(batch)
+            loss = float(Run(pipeline).step(batch))
             traits = read_traits(pipeline, batch)
         except StopIteration:
             raise HastenError(
@@ -99,6 +100,11 @@ class Child:
             ) from None
         except Exception as error:
             raise user_error(f"{request.task} does not run one step", error) from error
+        if not math.isfinite(loss):
+            raise HastenError(
+                f"{request.task}: the loss of the first batch is {loss}.",
+                fix="A training that begins so cannot be compared with anything; mend it first.",
+            )
         environment = read_environment()
         return messages.Described(
             environment=environment,

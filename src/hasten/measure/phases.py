@@ -18,16 +18,25 @@ from hasten.records.measurement import Measurement, Phases
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
 
+WARM = 5
+FEWEST = 5
+ENOUGH_S = 10.0
+"""Of slow steps, fewer will do."""
+
 
 def measure_phases(run: Run, source: Iterator[Any], steps: int) -> Measurement:
-    """The first step is timed apart, a few more warm up, then ``steps`` are measured."""
+    """The first step is timed apart, a few more warm up, then ``steps`` are measured, or fewer
+    where they are slow."""
     clock = _clock_for(run.pipeline.device)
-    start = clock()
+    began = clock()
     run.step(next(source))
-    first_step_s = clock() - start
-    for _ in range(min(5, steps)):
+    first_step_s = clock() - began
+    for _ in range(WARM):
         run.step(next(source))
-    measured = [_measure_step(run, source, clock) for _ in range(steps)]
+    measured: list[tuple[Phases, int, float]] = []
+    start = time.monotonic()
+    while len(measured) < steps and (len(measured) < FEWEST or time.monotonic() - start < ENOUGH_S):
+        measured.append(_measure_step(run, source, clock))
     return Measurement(
         steps=tuple(phases for phases, _, _ in measured),
         rows=tuple(rows for _, rows, _ in measured),
