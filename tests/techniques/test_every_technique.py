@@ -52,8 +52,18 @@ def make_pipeline(seed: int = 0) -> Pipeline:
 
 
 def plan_of(technique: Technique[Any], pipeline: Pipeline) -> Plan:
-    part = technique.to_try(read_environment(), read_traits(pipeline))[0]
+    environment, traits = read_environment(), read_traits(pipeline)
+    reason = technique.unsuited(traits)
+    assert reason is None, f"make_pipeline gives {technique.name} nothing to do: {reason}"
+    part = technique.to_try(environment, traits)[0]
     return Plan(parts={technique.name: msgspec.to_builtins(part)})
+
+
+def run_with(technique: Technique[Any], pipeline: Pipeline) -> Run:
+    """Really applied: what was skipped would pass most tests here."""
+    run = Run(pipeline, plan_of(technique, pipeline))
+    assert [str(each) for each in run.applied if each.outcome != "done"] == []
+    return run
 
 
 def take_steps(run: Run, steps: int) -> list[float]:
@@ -99,7 +109,7 @@ def test_a_technique_undone_after_some_steps_leaves_the_form_of_a_plain_training
     plain, changed = make_pipeline(), make_pipeline()
     identity = [id(each) for each in changed.model.parameters()]
     loader, settings = changed.loader, torch_settings()
-    run = Run(changed, plan_of(technique, changed))
+    run = run_with(technique, changed)
     torch.manual_seed(1)
     losses = take_steps(run, 9)
     assert [each.outcome for each in run.applied] == ["done"]
@@ -127,7 +137,7 @@ def _without_identities(model: nn.Module) -> dict[str, object]:
 @every_technique
 def test_undoing_twice_is_undoing_once(technique: Technique[Any]) -> None:
     pipeline = make_pipeline()
-    run = Run(pipeline, plan_of(technique, pipeline))
+    run = run_with(technique, pipeline)
     take_steps(run, 1)
     run.undo()
     before = model_bits(pipeline.model), optimizer_bits(pipeline.optimizers[0])
@@ -153,7 +163,7 @@ def test_a_key_that_a_technique_does_not_know_is_refused_with_its_path(
 def test_the_model_still_copies_and_pickles(technique: Technique[Any], steps: int) -> None:
     pipeline = make_pipeline()
     model, probe = pipeline.model, torch.randn(8, 6)
-    run = Run(pipeline, plan_of(technique, pipeline))
+    run = run_with(technique, pipeline)
     take_steps(run, steps)
     copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
     run.undo()
@@ -167,7 +177,7 @@ def test_the_model_still_copies_and_pickles(technique: Technique[Any], steps: in
 @every_technique
 def test_the_optimizer_still_saves_and_loads(technique: Technique[Any]) -> None:
     pipeline = make_pipeline()
-    run = Run(pipeline, plan_of(technique, pipeline))
+    run = run_with(technique, pipeline)
     take_steps(run, 2)
     saved = copy.deepcopy(pipeline.optimizers[0].state_dict())
     run.undo()

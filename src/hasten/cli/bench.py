@@ -15,7 +15,7 @@ from hasten.cli.options import as_json, print_json, print_rich
 def bench(context: click.Context, task: str, a: str, b: str, seed: int, as_json: bool) -> None:
     """Is B faster than A for TASK?
 
-    A and B are naive, basic, advanced, ultra or a recipe.toml.
+    A and B are naive, basic, advanced, ultra, a technique's name or a recipe.toml.
 
     Exit 0: no regression. 1: B is proven slower. 2: a fault.
     """

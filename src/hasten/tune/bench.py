@@ -18,7 +18,8 @@ Tell = Callable[[str], None]
 
 
 def bench(task: str, a: str, b: str, *, seed: int, tell: Tell) -> BenchReport:
-    """Is ``b`` faster than ``a``? Each is "naive", a level or the path of a recipe."""
+    """Is ``b`` faster than ``a``? Each is "naive", a level, one technique's name or the path of a
+    recipe."""
     recipes = {name: read_recipe(Path(name)) for name in (a, b) if name.endswith(".toml")}
     with Lab(task, seed) as lab:
         tell(f"building {task} and running one step")
@@ -83,7 +84,8 @@ def _plan_named(name: str, described: Described, recipes: dict[str, Recipe]) -> 
         if differences:
             raise other_machine(name, differences)
         return recipe.as_plan()
-    plans = {"naive": NAIVE, **described.levels}
+    alone = {technique: Plan(parts={technique: {}}) for technique in described.rungs}
+    plans = {"naive": NAIVE, **described.levels, **alone}
     if name not in plans:
         raise unknown_name("arm", name, [*plans, "a recipe.toml"])
     return plans[name]
