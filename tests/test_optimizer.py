@@ -214,7 +214,7 @@ def test_a_recipe_with_an_unknown_part_is_refused_with_the_nearest(
     path = write_recipe(tmp_path, plan=plan)
     with pytest.raises(HastenError) as refusal:
         PerformanceOptimizer.from_recipe(path, allow_other_machine=allowed)
-    assert str(refusal.value) == f"{path}: {message}"
+    assert str(refusal.value).startswith(f"{path}: {message}")
 
 
 def test_an_unknown_key_of_the_recipe_itself_is_refused_with_the_nearest(tmp_path: Path) -> None:
