@@ -26,7 +26,6 @@ from hasten.techniques.registry import (
     offers,
     recipe_schema,
     register_technique,
-    rung_of,
 )
 from hasten.techniques.technique import Effect, Part, Stage, Technique
 from plain_loop import make_loader, make_model
@@ -154,7 +153,7 @@ def test_a_technique_of_ones_own_is_in_the_plan_of_its_level() -> None:
     register_technique(Polish)
     plan = PerformanceConfig(optimization_level=OptimizationLevel.BASIC).resolve(*here())
     assert plan.parts == {"batched_loader": {}, "polish": {"strength": 2, "way": "soft"}}
-    assert rung_of(plan) is Rung.BITWISE
+    assert Rung.deepest(each.rung for each, _ in decode(plan)) is Rung.BITWISE
 
 
 def test_a_technique_that_refuses_is_in_no_level(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,8 +209,9 @@ def test_the_schema_takes_the_parts_that_decode(parts: dict[str, Any], valid: bo
 
 def test_the_deepest_rung_of_its_parts_is_the_rung_of_a_plan() -> None:
     register_technique(Polish)
-    assert rung_of(NAIVE) is Rung.BITWISE
-    assert rung_of(Plan(parts={"polish": {}, "compile": {}})) is Rung.ROUNDING
+    assert Rung.deepest(each.rung for each, _ in decode(NAIVE)) is Rung.BITWISE
+    both = decode(Plan(parts={"polish": {}, "compile": {}}))
+    assert Rung.deepest(each.rung for each, _ in both) is Rung.ROUNDING
 
 
 def test_techniques_are_listed_in_the_order_in_which_they_compose() -> None:

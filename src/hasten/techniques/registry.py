@@ -6,7 +6,7 @@ import msgspec
 
 from hasten.errors import HastenError
 from hasten.records.environment import Environment
-from hasten.records.plan import Plan, Rung
+from hasten.records.plan import Plan
 from hasten.records.recipe import Recipe
 from hasten.records.record import from_builtins, unknown_name
 from hasten.records.traits import Traits
@@ -73,10 +73,6 @@ def decode(plan: Plan, *, where: str = "plan") -> list[tuple[Technique[Any], Par
         part = from_builtins(raw, technique.part, where=where, path=f"plan.{name}")
         decoded.append((technique, part))
     return sorted(decoded, key=lambda pair: (pair[0].stage, pair[0].name))
-
-
-def rung_of(plan: Plan) -> Rung:
-    return Rung.deepest(get_technique(name).rung for name in plan.parts)
 
 
 def refusal(technique: Technique[Any], environment: Environment, traits: Traits) -> str | None:
