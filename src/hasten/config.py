@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from hasten.errors import HastenError
 from hasten.records.environment import Environment
 from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.record import from_builtins
 from hasten.records.traits import Traits
-from hasten.techniques.compile import CompilePart
 from hasten.techniques.registry import all_techniques, refusal
 from hasten.techniques.technique import Part, Technique
 
@@ -22,7 +23,16 @@ class OptimizationLevel(Enum):
     ADVANCED = "advanced"
     """And those that change the order of a sum, or the precision."""
     ULTRA = "ultra"
-    """And those that take long to prepare."""
+    """And those that take long to prepare, up to the whole step as one graph."""
+
+
+class MemoryFormat(Enum):
+    """How images are laid out in memory. CHANNELS_FIRST is torch's usual one, CONTIGUOUS."""
+
+    AUTO = "auto"
+    CHANNELS_LAST = "channels_last"
+    CONTIGUOUS = "contiguous"
+    CHANNELS_FIRST = "channels_first"
 
 
 DEEPEST_RUNG = {
@@ -39,46 +49,107 @@ class PerformanceConfig:
     optimization_level: OptimizationLevel = OptimizationLevel.ADVANCED
     enable_performance_optimization: bool = True
     """False changes nothing at all, whatever the other fields say."""
-    enable_batched_loading: bool | None = None
+    enable_amp: bool | None = None
+    amp_dtype: Literal["bf16", "fp16"] = "bf16"
+    """fp16 brings a gradient scaler."""
+    enable_tf32: bool | None = None
     enable_compile: bool | None = None
+    enable_gradient_checkpointing: bool | None = None
+    enable_memory_format_optimization: bool | None = None
+    memory_format: MemoryFormat = MemoryFormat.AUTO
+    enable_flash_attention: bool | None = None
     enable_fused_optimizer: bool | None = None
+    enable_cuda_graphs: bool | None = None
+    enable_batched_loading: bool | None = None
+    enable_resident_data: bool | None = None
+    num_workers: int | None = None
+    """Processes of the DataLoader. 0 and None leave the loader's own."""
+    gradient_accumulation_steps: int = 1
+    """Pieces that each batch is computed in; the batch stays as large as it is."""
+    weight_initialization: str | None = None
+    """The name of a scheme. Changes the training."""
+
+    def __post_init__(self) -> None:
+        if self.gradient_accumulation_steps < 1:
+            raise HastenError(
+                f"gradient_accumulation_steps={self.gradient_accumulation_steps} is not possible.",
+                fix="Use 1 or more.",
+            )
+        if self.num_workers is not None and self.num_workers < 0:
+            raise HastenError(
+                f"num_workers={self.num_workers} is not possible.", fix="Use 0 or more."
+            )
 
     def resolve(self, environment: Environment, traits: Traits) -> Plan:
         """Decide. A technique asked for by name is in the plan even where it cannot apply: it is
         then skipped when the plan is applied, and the record says why."""
         if not self.enable_performance_optimization:
             return NAIVE
-        plan = NAIVE
+        plan, superseded = NAIVE, set[str]()
+        asked = self._asked()
         for technique in all_techniques():
-            wish = self._wish(technique.name)
+            wish = asked.get(technique.name)
             if wish is None:
-                wish = self._by_level(technique, environment, traits)
+                wish = technique.name not in superseded and self._by_level(
+                    technique, environment, traits
+                )
             if wish:
+                superseded |= set(technique.instead_of)
                 part = self._settings(technique, environment, traits)
                 plan = plan.with_part(technique.name, msgspec.to_builtins(part))
         return plan
 
-    def _wish(self, technique: str) -> bool | None:
-        wishes = {
-            "batched_loader": self.enable_batched_loading,
+    def _asked(self) -> dict[str, bool | None]:
+        first = (MemoryFormat.CONTIGUOUS, MemoryFormat.CHANNELS_FIRST)
+        layout = self.enable_memory_format_optimization
+        if self.memory_format is not MemoryFormat.AUTO and layout is None:
+            layout = self.memory_format not in first
+        return {
+            "mixed_precision": self.enable_amp,
+            "matmul_precision": self.enable_tf32,
             "compile": self.enable_compile,
+            "activation_checkpointing": self.enable_gradient_checkpointing,
+            "memory_format": layout,
+            "attention": self.enable_flash_attention,
             "fused_optimizer": self.enable_fused_optimizer,
+            "whole_step_graph": self.enable_cuda_graphs,
+            "batched_loader": self.enable_batched_loading,
+            "resident_data": self.enable_resident_data,
+            "loader_workers": True if self.num_workers else None,
+            "gradient_accumulation": True if self.gradient_accumulation_steps > 1 else None,
+            "weight_initialization": True if self.weight_initialization else None,
         }
-        return wishes.get(technique)
 
     def _by_level(
         self, technique: Technique[Any], environment: Environment, traits: Traits
     ) -> bool:
-        deepest = DEEPEST_RUNG[self.optimization_level]
-        allowed = technique.rung.depth() <= deepest.depth()
+        level = self.optimization_level
+        if technique.reserved_for == "asked":
+            return False
+        if technique.reserved_for == "ultra" and level is not OptimizationLevel.ULTRA:
+            return False
+        allowed = technique.rung.depth() <= DEEPEST_RUNG[level].depth()
         return allowed and refusal(technique, environment, traits) is None
 
     def _settings(
         self, technique: Technique[Any], environment: Environment, traits: Traits
     ) -> Part:
-        ultra = self.optimization_level is OptimizationLevel.ULTRA
-        if technique.name == "compile" and ultra:
-            return CompilePart(mode="max-autotune")
-        tries = technique.to_try(environment, traits)
-        part: Part = tries[0] if tries else technique.part()
+        own = self._own_settings(technique.name)
+        if own is not None:
+            part: Part = from_builtins(own, technique.part, where="PerformanceConfig")
+        elif self.optimization_level is OptimizationLevel.ULTRA:
+            part = technique.strongest(environment, traits)
+        else:
+            tries = technique.to_try(environment, traits)
+            part = tries[0] if tries else technique.part()
         return part
+
+    def _own_settings(self, name: str) -> dict[str, Any] | None:
+        """Of the techniques whose settings the user may name."""
+        named: dict[str, dict[str, Any]] = {
+            "mixed_precision": {"dtype": self.amp_dtype},
+            "loader_workers": {"workers": self.num_workers},
+            "gradient_accumulation": {"steps": self.gradient_accumulation_steps},
+            "weight_initialization": {"scheme": self.weight_initialization},
+        }
+        return named.get(name)

@@ -50,12 +50,20 @@ def _device(host_memory: int) -> Device:
             name=first.name,
             count=torch.cuda.device_count(),
             memory_bytes=first.total_memory,
+            bf16=torch.cuda.is_bf16_supported(including_emulation=False),
+            capability=(first.major, first.minor),
         )
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None:
         count = torch.accelerator.device_count()
         return Device(kind=accelerator.type, name=accelerator.type, count=count, memory_bytes=0)
-    return Device(kind="cpu", name=_cpu_name(), count=1, memory_bytes=host_memory)
+    return Device(
+        kind="cpu",
+        name=_cpu_name(),
+        count=1,
+        memory_bytes=host_memory,
+        bf16=torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    )
 
 
 def _threads() -> int:

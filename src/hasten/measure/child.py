@@ -39,6 +39,8 @@ from hasten.task.traits import read_traits
 from hasten.techniques import registry
 
 PR_SET_PDEATHSIG = 1
+MOST_PREPARING = 32
+"""Steps that a plan may take to prepare, such as those before a capture."""
 USUAL_PREFETCH = 2
 """What a DataLoader with workers prefetches per worker where nothing is set."""
 
@@ -139,6 +141,10 @@ class Child:
         start = time.perf_counter()
         self._timed_steps(1)
         wait_for_children_to_rest()
+        preparing = 0
+        while self.run.is_warming and preparing < MOST_PREPARING:
+            self._timed_steps(1)
+            preparing += 1
         times = [self._timed_steps(1)[0] for _ in range(max(steps, 1))]
         return messages.Warmed(
             elapsed_s=time.perf_counter() - start,

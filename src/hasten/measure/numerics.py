@@ -31,6 +31,7 @@ from hasten.runtime.run import Run
 from hasten.runtime.snapshot import Snapshot
 from hasten.stats.yardstick import EPSILON
 from hasten.task import batch as batches
+from hasten.techniques.technique import Effect
 
 STEPS = 4
 PROBES = 3
@@ -86,17 +87,10 @@ def _run_steps(run: Run, steps: Steps) -> tuple[list[float], Quantities]:
     run.start_epoch()
     for number, pieces in enumerate(steps, 1):
         before = {name: _copied(p) for name, p in run.model.named_parameters()}
-        run.zero_grad()
-        total = 0.0
-        for piece, weight in pieces:
-            loss = run.forward(run.transfer(piece)) * weight
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += float(loss.detach())
-        losses.append(total)
+        losses.append(_step(run, pieces))
         quantities[f"gradients {number}"] = {
             name: _copied(p.grad) for name, p in run.model.named_parameters() if p.grad is not None
         }
-        run.update()
         quantities[f"updates {number}"] = {
             name: (p.detach().cpu().double() - before[name].double()).to(p.dtype)
             for name, p in run.model.named_parameters()
@@ -108,6 +102,21 @@ def _run_steps(run: Run, steps: Steps) -> tuple[list[float], Quantities]:
         if buffers:
             quantities[f"buffers {number}"] = buffers
     return losses, quantities
+
+
+def _step(run: Run, pieces: list[tuple[Any, float]]) -> float:
+    """A whole batch as training takes it, but for the falling back; pieces by the parts of a step.
+    Gradients stay as the optimizer saw them, clipped."""
+    if len(pieces) == 1:
+        return float(run.pipeline.step(pieces[0][0]))
+    run.zero_grad()
+    total = 0.0
+    for piece, weight in pieces:
+        loss = run.forward(run.transfer(piece)) * weight
+        run.backward(loss)
+        total += float(loss.detach())
+    run.update()
+    return total
 
 
 def _trace_baseline(run: Run, steps: Steps, path: Path) -> BaselineTraced:
@@ -170,9 +179,13 @@ def _trace_candidate(run: Run, steps: Steps, path: Path) -> CandidateTraced:
         did_not_run=tuple(
             f"{live.technique}: {reason}"
             for live in run.effects
-            if (reason := live.effect.did_run()) is not None
+            if (reason := _idle(live.effect)) is not None
         ),
     )
+
+
+def _idle(effect: Effect) -> str | None:
+    return effect.did_run() or ("still preparing" if effect.is_warming() else None)
 
 
 @torch.no_grad()

@@ -9,6 +9,10 @@ class Device(Record, frozen=True, kw_only=True):
     name: str
     count: int
     memory_bytes: int
+    bf16: bool = False
+    """Whether it computes bf16 products by instructions of its own."""
+    capability: tuple[int, int] = (0, 0)
+    """Of a CUDA device, such as (9, 0); (0, 0) elsewhere."""
 
 
 class Environment(Record, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from typing import Literal
 from hasten.records.record import Record
 
 Family = Literal["attention", "batchnorm", "conv", "dropout", "embedding", "linear", "recurrent"]
+Attention = Literal["fused", "hand_written"]
 Reduction = Literal["mean", "sum", "coupled", "unknown"]
 
 
@@ -15,6 +16,10 @@ class ModelTraits(Record, frozen=True, kw_only=True):
     families: tuple[Family, ...]
     repeated_blocks: tuple[str, ...]
     """Classes of which a container holds several: compiled or checkpointed alike."""
+    attention: tuple[Attention, ...] = ()
+    """How attention is computed, where one forward pass told."""
+    resets_state: bool = False
+    """Whether a recurrent state begins anew with each batch."""
 
 
 class DataTraits(Record, frozen=True, kw_only=True):

@@ -1,36 +1,49 @@
 """A plan becomes effects on a pipeline; all of them can be undone."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from hasten.records.applied import Applied
 from hasten.records.plan import Plan
 from hasten.task.pipeline import Pipeline
 from hasten.techniques.registry import decode
-from hasten.techniques.technique import CannotApply, Effect
+from hasten.techniques.technique import CannotApply, Effect, Part, Technique
 
 
 @dataclass(frozen=True)
 class LiveEffect:
     technique: str
     effect: Effect
+    instead_of: tuple[str, ...]
 
 
 def apply_plan(pipeline: Pipeline, plan: Plan) -> tuple[list[LiveEffect], list[Applied]]:
-    """Apply every part in the order of composition. Bad parts are refused before any effect."""
+    """Apply every part in the order of composition. Bad parts are refused before any effect.
+
+    Returns what was done, and the records of what was skipped.
+    """
     effects: list[LiveEffect] = []
-    applied: list[Applied] = []
+    skipped: list[Applied] = []
     for technique, part in decode(plan):
         try:
-            effect = technique.apply(pipeline, part)
+            effect = _apply(pipeline, technique, part, effects)
         except CannotApply as reason:
-            applied.append(Applied(technique=technique.name, outcome="skipped", why=str(reason)))
+            skipped.append(Applied(technique=technique.name, outcome="skipped", why=str(reason)))
         except BaseException:
             undo_all(effects)  # a fault of the technique: raised, with nothing left half done
             raise
         else:
-            effects.append(LiveEffect(technique.name, effect))
-            applied.append(Applied(technique=technique.name, outcome="done", why=effect.why))
-    return effects, applied
+            effects.append(LiveEffect(technique.name, effect, technique.instead_of))
+    return effects, skipped
+
+
+def _apply(
+    pipeline: Pipeline, technique: Technique[Any], part: Part, effects: list[LiveEffect]
+) -> Effect:
+    for live in effects:
+        if technique.name in live.instead_of:
+            raise CannotApply(f"{live.technique} leaves it nothing to do")
+    return technique.apply(pipeline, part)
 
 
 def undo_all(effects: list[LiveEffect]) -> None:

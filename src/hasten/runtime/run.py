@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -12,24 +11,44 @@ from hasten.records.applied import Applied
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime import fallback
 from hasten.runtime.apply import LiveEffect, apply_plan, undo_all
-from hasten.task import batch as batches
+from hasten.runtime.rewind import Rewind
+from hasten.step.eager import EagerStep
+from hasten.step.readings import Readings
 from hasten.task.pipeline import Pipeline
-
-_NOT_STARTED = object()
-"""Instead of carried state: it is made when it is first needed, as a plain loop makes it."""
 
 
 class Run:
-    """A training run with a plan applied. With the empty plan it is the plain loop, to the bit."""
+    """A training run with a plan applied. With the empty plan it is the plain loop, to the bit.
+
+    ``step`` does a whole optimizer step. A loop that keeps its own uses the parts: ``zero_grad``,
+    ``transfer``, ``forward``, ``backward`` and ``update``.
+    """
 
     def __init__(self, pipeline: Pipeline, plan: Plan = NAIVE) -> None:
         self.pipeline = pipeline
-        self.effects: list[LiveEffect]
-        self.applied: list[Applied]
-        self.effects, self.applied = apply_plan(pipeline, plan)
+        self.eager = EagerStep(pipeline)
+        pipeline.step = self.eager
         self.plan = plan
+        self.dropped: list[Applied] = []
+        """What was skipped, or fell back."""
+        self.effects: list[LiveEffect]
+        self.effects, self.dropped = apply_plan(pipeline, plan)
+        self.rewind: Rewind | None = None
         self._trusted = False
-        self.carried_state: Any = _NOT_STARTED
+
+    @property
+    def applied(self) -> list[Applied]:
+        """What each technique of the plan has come to, as of now."""
+        done = [
+            Applied(technique=live.technique, outcome="done", why=live.effect.words())
+            for live in self.effects
+        ]
+        return done + self.dropped
+
+    @property
+    def is_warming(self) -> bool:
+        """Whether coming steps still prepare something; they say nothing of the run's speed."""
+        return any(live.effect.is_warming() for live in self.effects)
 
     @property
     def model(self) -> nn.Module:
@@ -43,56 +62,47 @@ class Run:
     def optimizer(self) -> Optimizer:
         return self.pipeline.optimizers[0]
 
+    @property
+    def readings(self) -> Readings | None:
+        """Figures of past steps, where the plan has ``late_readings``."""
+        readings: Readings | None = self.pipeline.readings
+        return readings
+
     def step(self, batch: Any) -> Tensor:
         """One optimizer step. The loss stays on the device; ``float(loss)`` waits for it."""
-        if self._trusted or not self.effects:
-            return self.plain_step(batch)
+        if not self.effects:
+            return self.pipeline.step(batch)
+        if self._trusted:
+            return fallback.later_step(self, batch)
         loss, self._trusted = fallback.first_step(self, batch)
         return loss
 
-    def plain_step(self, batch: Any) -> Tensor:
-        self.zero_grad()
-        loss = self.forward(self.transfer(batch))
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.update()
-        return loss.detach()
-
-    # The parts of a step, for loops that keep their own and for measuring each.
-
     def zero_grad(self) -> None:
-        for optimizer in self.pipeline.optimizers:
-            optimizer.zero_grad()
+        self.eager.zero_grad()
 
     def transfer(self, batch: Any) -> Any:
-        return batches.move(batch, self.pipeline.device)
+        return self.eager.transfer(batch)
 
     def forward(self, batch: Any) -> Tensor:
-        pipeline = self.pipeline
-        if pipeline.initial_state is None:
-            loss: Tensor = pipeline.forward(pipeline.model, batch)
-            return loss
-        if self.carried_state is _NOT_STARTED:
-            self.start_epoch()
-        loss, state = pipeline.forward(pipeline.model, batch, self.carried_state)
-        self.carried_state = batches.detach(state)
-        return loss
+        """The loss of a batch that is on the device, in the precision of the plan."""
+        return self.eager.forward(batch)
+
+    def backward(self, loss: Tensor) -> None:
+        """Scaled where the precision asks for it."""
+        self.eager.backward(loss)
 
     def update(self) -> None:
-        """Clip, step the optimizers, step the schedulers that count steps."""
-        pipeline = self.pipeline
-        if pipeline.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(pipeline.model.parameters(), pipeline.clip_norm)
-        for optimizer in pipeline.optimizers:
-            optimizer.step()
-        if pipeline.scheduler_unit == "step":
-            self._step_schedulers()
+        """Unscale, clip, step the optimizers, step the schedulers that count steps."""
+        self.eager.update_weights()
+        self.eager.step_schedulers()
 
     def epoch(self) -> Iterator[Any]:
         """The batches of one epoch; carried state starts anew, epoch schedulers step at its end."""
         self.start_epoch()
         yield from self.pipeline.loader
         if self.pipeline.scheduler_unit == "epoch":
-            self._step_schedulers()
+            for scheduler in self.pipeline.schedulers:
+                scheduler.step()
 
     def endless(self) -> Iterator[Any]:
         """Epoch after epoch."""
@@ -108,14 +118,9 @@ class Run:
                 )
 
     def start_epoch(self) -> None:
-        initial = self.pipeline.initial_state
-        self.carried_state = initial() if initial is not None else None
+        self.eager.start_epoch()
 
     def undo(self) -> None:
         """Take every technique back; the training goes on as the plain loop."""
         undo_all(self.effects)
         self.plan = NAIVE
-
-    def _step_schedulers(self) -> None:
-        for scheduler in self.pipeline.schedulers:
-            scheduler.step()

@@ -14,7 +14,8 @@ from hasten.task.seed import random_state, restore_random_state
 
 
 class Snapshot:
-    """Weights, gradients, all buffers, optimizers, schedulers, random generators; not the loader.
+    """Weights, gradients, all buffers, optimizers, schedulers, the scaler, carried state, random
+    generators; not the loader.
 
     Restored into the same objects, under the same effects as when it was taken.
     """
@@ -30,6 +31,9 @@ class Snapshot:
         self._schedulers = [
             (each, copy.deepcopy(each.state_dict())) for each in pipeline.schedulers
         ]
+        self._pipeline = pipeline
+        self._carried = _keep(pipeline.carried_state)
+        self._scaler = _ScalerState(pipeline.scaler) if pipeline.scaler is not None else None
         self._random = random_state()
 
     @torch.no_grad()
@@ -46,6 +50,9 @@ class Snapshot:
             each.restore()
         for scheduler, state in self._schedulers:
             scheduler.load_state_dict(copy.deepcopy(state))
+        self._pipeline.carried_state = _give_back(self._carried)
+        if self._scaler is not None:
+            self._scaler.restore()
         restore_random_state(self._random)
 
 
@@ -76,6 +83,21 @@ class _OptimizerState:
                     group[key].copy_(value.host)  # a learning rate that others hold
                 else:
                     group[key] = _give_back(value)
+
+
+class _ScalerState:
+    """As tensors: ``state_dict`` tells a scale that was not made yet from one that was no more."""
+
+    NAMES = ("_scale", "_growth_tracker")
+
+    def __init__(self, scaler: torch.amp.GradScaler) -> None:
+        self._scaler = scaler
+        self._kept = {name: _keep(getattr(scaler, name)) for name in self.NAMES}
+
+    def restore(self) -> None:
+        for name, kept in self._kept.items():
+            setattr(self._scaler, name, _give_back(kept))
+        self._scaler._per_optimizer_states.clear()  # what the step had unscaled
 
 
 @dataclass(frozen=True)

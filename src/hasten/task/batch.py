@@ -1,6 +1,7 @@
 """Batches are pytrees of tensors; these are the things done to one."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -11,11 +12,45 @@ from hasten.errors import HastenError
 Batch = Any
 
 
+class RowsOf(Sequence[Tensor]):
+    """The named rows of some tensors, a batch that is gathered only when it is looked at.
+
+    To whoever looks it is the list of gathered tensors, and so it is to pytrees. A captured step
+    takes the row numbers and gathers for itself.
+    """
+
+    __slots__ = ("rows", "tensors")
+
+    def __init__(self, tensors: tuple[Tensor, ...], rows: Tensor) -> None:
+        self.tensors = tensors
+        self.rows = rows
+
+    def gather(self) -> list[Tensor]:
+        return [tensor.index_select(0, self.rows) for tensor in self.tensors]
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Tensor]: ...
+    def __getitem__(self, index: int | slice) -> Tensor | list[Tensor]:
+        return self.gather()[index]
+
+
+pytree.register_pytree_node(RowsOf, lambda rows: (rows.gather(), None), lambda leaves, _: [*leaves])
+
+
 def tensors_of(batch: Batch) -> list[Tensor]:
     return [leaf for leaf in pytree.tree_leaves(batch) if isinstance(leaf, Tensor)]
 
 
 def move(batch: Batch, device: torch.device) -> Batch:
+    """To the device, in containers of the same kind; a batch of resident rows is gathered."""
+    kind = type(batch)
+    if kind in (list, tuple) and all(type(each) is Tensor for each in batch):  # the usual ones
+        return kind(each.to(device) for each in batch)
     return pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), batch)
 
 
@@ -29,6 +64,8 @@ def clone(state: Any) -> Any:
 
 def rows_in(batch: Batch) -> int:
     """The size of the first dimension, which every tensor that has one must share."""
+    if isinstance(batch, RowsOf):
+        return len(batch.rows)
     tensors = [tensor for tensor in tensors_of(batch) if tensor.dim()]
     sizes = {tensor.size(0) for tensor in tensors}
     if len(sizes) != 1:
@@ -61,3 +98,13 @@ def ragged_halves(rows: int, multiple_of: int) -> list[int] | None:
         return None
     first = max(units * 5 // 8, units // 2 + 1) * multiple_of
     return [first, rows - first]
+
+
+def even_pieces(rows: int, pieces: int, multiple_of: int) -> list[int]:
+    """Sizes as equal as they can be, the larger first, all multiples; fewer where rows are few."""
+    units, odd = divmod(rows, multiple_of)
+    if odd:
+        return [rows]
+    each, larger = divmod(units, min(pieces, units) or 1)
+    count = min(pieces, units) or 1
+    return [(each + (place < larger)) * multiple_of for place in range(count)]

@@ -10,8 +10,13 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from hasten.errors import HastenError
+from hasten.records.traits import Reduction
 from hasten.task import batch as batches
 from hasten.task.task import Task, loss_of_pair, training_device
+
+
+def _no_step(batch: Any) -> Tensor:
+    raise AssertionError("a Run puts its step here")
 
 
 @dataclass(kw_only=True)
@@ -22,11 +27,26 @@ class Pipeline:
     forward: Callable[..., Any]
     """``forward(model, batch)``, the loss; with a state, ``forward(model, batch, state)``."""
     device: torch.device
+    transfer: Callable[[Any, torch.device], Any] = batches.move
+    """Brings a batch to the device."""
     count: Callable[[Any], int] = batches.rows_in
     clip_norm: float | None = None
     schedulers: list[LRScheduler] = field(default_factory=list)
     scheduler_unit: Literal["step", "epoch"] = "step"
-    initial_state: Callable[[], Any] | None = None
+    initial_state: Callable[..., Any] | None = None
+    state_resets: Literal["epoch", "batch"] = "epoch"
+    carried_state: Any = None
+    """What the next batch begins with, where the state is carried over an epoch."""
+    scaler: torch.amp.GradScaler | None = None
+    """Scales the loss of an fp16 step; one for the whole run, so that it keeps its scale."""
+    micro_batches: int = 1
+    """Pieces that a batch is computed in; the optimizer still steps once for all of them."""
+    reduction: Reduction | None = None
+    """How the loss combines rows, once a batch has told."""
+    step: Callable[[Any], Tensor] = _no_step
+    """A whole optimizer step of a batch: the plain one, or what a technique put in its place."""
+    readings: Any = None
+    """Figures of past steps, where a technique takes them."""
     couples_batch: bool | None = None
     batch_multiple_of: int = 1
 
@@ -53,6 +73,7 @@ class Pipeline:
             schedulers=[task.scheduler(each) for each in optimizers] if task.scheduler else [],
             scheduler_unit=task.scheduler_unit,
             initial_state=task.initial_state,
+            state_resets=task.state_resets,
             couples_batch=task.couples_batch,
             batch_multiple_of=task.batch_multiple_of,
         )

@@ -13,20 +13,44 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def random_state() -> dict[str, Any]:
-    state: dict[str, Any] = {
+def host_random_state() -> dict[str, Any]:
+    return {
         "python": random.getstate(),
         "numpy": np.random.get_state(legacy=False),
         "torch": torch.get_rng_state(),
     }
-    if torch.cuda.is_available():
+
+
+def random_state() -> dict[str, Any]:
+    state = host_random_state()
+    if _cuda_usable():
         state["cuda"] = torch.cuda.get_rng_state_all()
     return state
 
 
-def restore_random_state(state: dict[str, Any]) -> None:
+def restore_host_random_state(state: dict[str, Any]) -> None:
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
+
+
+def restore_random_state(state: dict[str, Any]) -> None:
+    restore_host_random_state(state)
     if "cuda" in state:
         torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def same_host_random_state(state: dict[str, Any]) -> bool:
+    numpy_now = np.random.get_state(legacy=False)["state"]
+    numpy_then = state["numpy"]["state"]
+    return (
+        random.getstate() == state["python"]
+        and torch.equal(torch.get_rng_state(), state["torch"])
+        and numpy_now["pos"] == numpy_then["pos"]
+        and bool(np.array_equal(numpy_now["key"], numpy_then["key"]))
+    )
+
+
+def _cuda_usable() -> bool:
+    """Not in a process forked from one that uses CUDA, such as a loader worker."""
+    return torch.cuda.is_available() and not torch.cuda._is_in_bad_fork()

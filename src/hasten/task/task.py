@@ -53,8 +53,11 @@ class Task:
     clip_norm: float | None = None
     scheduler: Callable[[Optimizer], LRScheduler] | None = None
     scheduler_unit: Literal["step", "epoch"] = "step"
-    initial_state: Callable[[], Any] | None = None
-    """State carried from batch to batch, made anew at each epoch; gradients are cut between."""
+    initial_state: Callable[..., Any] | None = None
+    """State of a recurrent model. ``initial_state()`` begins each epoch and is carried from batch
+    to batch, gradients cut between; where ``state_resets`` is "batch", ``initial_state(batch)``
+    begins each batch. It is moved to the device."""
+    state_resets: Literal["epoch", "batch"] = "epoch"
     couples_batch: bool | None = None
     """Whether the loss compares rows of a batch, so that it cannot be split. None: probe."""
     batch_multiple_of: int = 1
@@ -97,6 +100,11 @@ class Task:
             raise HastenError(
                 f"Task.scheduler_unit={self.scheduler_unit!r} is not a unit.",
                 fix="Use 'step' or 'epoch'.",
+            )
+        if self.state_resets not in ("epoch", "batch"):
+            raise HastenError(
+                f"Task.state_resets={self.state_resets!r} is not a unit.",
+                fix="Use 'epoch' or 'batch'.",
             )
         if self.batch_multiple_of < 1:
             raise HastenError(

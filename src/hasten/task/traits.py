@@ -1,8 +1,9 @@
 """Reads what the model, the data and the loss of a pipeline are."""
 
 import math
-import random
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Number
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch.utils.data import (
 )
 
 from hasten.records.traits import (
+    Attention,
     DataTraits,
     Family,
     ModelTraits,
@@ -27,8 +29,9 @@ from hasten.records.traits import (
     Traits,
 )
 from hasten.task import batch as batches
+from hasten.task.autograd import attention_in
 from hasten.task.pipeline import Pipeline
-from hasten.task.seed import random_state, restore_random_state
+from hasten.task.seed import random_state, restore_random_state, same_host_random_state
 
 FAMILIES: dict[Family, tuple[type[nn.Module], ...]] = {
     "attention": (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
@@ -50,21 +53,39 @@ def read_traits(pipeline: Pipeline, batch: Any | None = None) -> Traits:
     ``batch`` is used to probe how the loss combines rows; without one that stays unknown.
     """
     reduction: Reduction = "unknown" if batch is None else _loss_reduction(pipeline, batch)
-    if pipeline.couples_batch is not None:  # the user's word goes before the probe's
-        reduction = "coupled" if pipeline.couples_batch else _uncoupled(reduction)
+    reduction = _by_the_users_word(pipeline, reduction)
     return Traits(
-        model=_model_traits(pipeline.model),
+        model=_model_traits(pipeline, batch),
         data=_data_traits(pipeline.loader),
         optimizers=tuple(_optimizer_traits(each) for each in pipeline.optimizers),
         loss_reduction=reduction,
     )
 
 
-def _uncoupled(reduction: Reduction) -> Reduction:
+def probe_reduction(pipeline: Pipeline, batch: Any) -> Reduction:
+    """How the loss of a batch that is to be split combines rows; BatchNorm couples them too."""
+    if normalizes_batches(pipeline.model):
+        return "coupled"
+    return _by_the_users_word(pipeline, _loss_reduction(pipeline, batch))
+
+
+def normalizes_batches(model: nn.Module) -> bool:
+    """Whether a layer of the model takes statistics of a batch, as training BatchNorm does."""
+    return any(
+        isinstance(m, nn.modules.batchnorm._BatchNorm) and m.training for m in model.modules()
+    )
+
+
+def _by_the_users_word(pipeline: Pipeline, reduction: Reduction) -> Reduction:
+    if pipeline.couples_batch is None:
+        return reduction
+    if pipeline.couples_batch:
+        return "coupled"
     return "unknown" if reduction == "coupled" else reduction
 
 
-def _model_traits(model: nn.Module) -> ModelTraits:
+def _model_traits(pipeline: Pipeline, batch: Any | None) -> ModelTraits:
+    model = pipeline.model
     parameters = list(model.parameters())
     modules = list(model.modules())
     families = [name for name, kinds in FAMILIES.items() if _any_of(modules, kinds)]
@@ -73,7 +94,9 @@ def _model_traits(model: nn.Module) -> ModelTraits:
         parameters=sum(p.numel() for p in parameters),
         parameter_bytes=sum(p.numel() * p.element_size() for p in parameters),
         families=tuple(families),
-        repeated_blocks=tuple(sorted(_repeated_blocks(modules))),
+        repeated_blocks=tuple(sorted({type(each).__name__ for each in repeated_blocks(model)})),
+        attention=() if batch is None else _attention(pipeline, batch),
+        resets_state=pipeline.initial_state is not None and pipeline.state_resets == "batch",
     )
 
 
@@ -81,13 +104,20 @@ def _any_of(modules: list[nn.Module], kinds: tuple[type[nn.Module], ...]) -> boo
     return any(isinstance(module, kinds) for module in modules)
 
 
-def _repeated_blocks(modules: list[nn.Module]) -> set[str]:
-    repeated = set()
-    for module in modules:
+def repeated_blocks(model: nn.Module) -> list[nn.Module]:
+    """Modules with parts of their own of which a container holds several alike."""
+    found: list[nn.Module] = []
+    for module in model.modules():
         if isinstance(module, nn.ModuleList | nn.Sequential):
             kinds = Counter(type(child) for child in module if any(child.children()))
-            repeated |= {kind.__name__ for kind, times in kinds.items() if times > 1}
-    return repeated
+            found += [child for child in module if kinds[type(child)] > 1]
+    return _outermost(found)
+
+
+def _outermost(blocks: list[nn.Module]) -> list[nn.Module]:
+    """Without those inside another one, and each once."""
+    inside = {id(part) for block in blocks for part in block.modules() if part is not block}
+    return list({id(block): block for block in blocks if id(block) not in inside}.values())
 
 
 def _data_traits(loader: object) -> DataTraits:
@@ -109,11 +139,11 @@ def _data_traits(loader: object) -> DataTraits:
         batch_size=loader.batch_size,
         workers=loader.num_workers,
         default_collate=loader.collate_fn is default_collate,
-        draws_random=None if iterable else _draws_random(dataset),
+        draws_random=None if iterable else draws_random(dataset),
     )
 
 
-def _draws_random(dataset: Any) -> bool | None:
+def draws_random(dataset: Any) -> bool | None:
     """Read the first item twice: did it read differently, or move a random generator?
 
     Shows randomness, never its absence: an item further on may still be random.
@@ -123,7 +153,7 @@ def _draws_random(dataset: Any) -> bool | None:
     state = random_state()
     try:
         first, second = pytree.tree_leaves(dataset[0]), pytree.tree_leaves(dataset[0])
-        moved = not _same_random_state(state)
+        moved = not same_host_random_state(state)
     except (LookupError, TypeError):
         return None  # a sampler gives it other keys than numbers
     finally:
@@ -141,17 +171,6 @@ def _differ(one: Any, other: Any) -> bool:
         return bool(((one != other) & ((one == one) | (other == other))).any())
     comparable = isinstance(one, Number | np.generic | str | bytes)
     return comparable and bool(one != other and (one == one or other == other))
-
-
-def _same_random_state(state: dict[str, Any]) -> bool:
-    numpy_now = np.random.get_state(legacy=False)["state"]
-    numpy_then = state["numpy"]["state"]
-    return (
-        random.getstate() == state["python"]
-        and torch.equal(torch.get_rng_state(), state["torch"])
-        and numpy_now["pos"] == numpy_then["pos"]
-        and bool(np.array_equal(numpy_now["key"], numpy_then["key"]))
-    )
 
 
 def can_fuse(optimizer: Optimizer) -> bool:
@@ -188,6 +207,27 @@ def _optimizer_traits(optimizer: Optimizer) -> OptimizerTraits:
     )
 
 
+@contextmanager
+def _evaluating(pipeline: Pipeline) -> Iterator[None]:
+    """In evaluation mode; modes and random generators are put back."""
+    modes = {module: module.training for module in pipeline.model.modules()}
+    state = random_state()
+    try:
+        pipeline.model.eval()
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+        restore_random_state(state)
+
+
+def _attention(pipeline: Pipeline, batch: Any) -> tuple[Attention, ...]:
+    if pipeline.initial_state is not None:
+        return ()
+    with _evaluating(pipeline), torch.enable_grad():
+        return attention_in(_loss(pipeline, batches.move(batch, pipeline.device)))
+
+
 @torch.no_grad()
 def _loss_reduction(pipeline: Pipeline, batch: Any) -> Reduction:
     """Compare the whole batch's loss with its halves' (method of the coupling probe).
@@ -196,23 +236,16 @@ def _loss_reduction(pipeline: Pipeline, batch: Any) -> Reduction:
     couples rows all the same and is found by its type. Limits: a loss that couples rows only in
     training mode is not seen.
     """
-    if pipeline.initial_state is not None:
+    if pipeline.initial_state is not None and pipeline.state_resets == "epoch":
         return "unknown"
     batch = batches.move(batch, pipeline.device)
     sizes = batches.ragged_halves(batches.rows_in(batch), pipeline.batch_multiple_of)
     if sizes is None:
         return "unknown"
-    modes = {module: module.training for module in pipeline.model.modules()}
-    state = random_state()
-    try:
-        pipeline.model.eval()
+    with _evaluating(pipeline):
         pieces = batches.split(batch, sizes)
         whole = float(_loss(pipeline, batch))
         parts = [float(_loss(pipeline, piece)) for piece in pieces]
-    finally:
-        for module, training in modes.items():
-            module.training = training
-        restore_random_state(state)
     if not whole or not math.isfinite(whole):
         return "unknown"  # zero is both the mean and the sum of zeros
     counts = [pipeline.count(piece) for piece in pieces]
@@ -224,5 +257,9 @@ def _loss_reduction(pipeline: Pipeline, batch: Any) -> Reduction:
 
 
 def _loss(pipeline: Pipeline, batch: Any) -> Tensor:
-    loss: Tensor = pipeline.forward(pipeline.model, batch)
+    if pipeline.initial_state is None:
+        loss: Tensor = pipeline.forward(pipeline.model, batch)
+        return loss
+    state = batches.move(pipeline.initial_state(batch), pipeline.device)
+    loss, _ = pipeline.forward(pipeline.model, batch, state)
     return loss

@@ -21,6 +21,11 @@ class BatchedLoaderTechnique(Technique[BatchedLoaderPart]):
     rung = Rung.BITWISE
     answers = ("data-wait",)
     about = "Gathers a whole batch of in-memory tensors at once; same batches, same order."
+    helps = "In-memory data that a DataLoader reads row by row and stacks again."
+    costs = "Nothing."
+    limits = "Plain TensorDatasets without a collate function, whose tensors are not written to."
+    needs = "Any CPU or GPU."
+    instead_of = ("loader_workers",)
 
     def unsuited(self, traits: Traits) -> str | None:
         data = traits.data

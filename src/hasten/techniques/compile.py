@@ -1,21 +1,39 @@
-"""Compile the model, in place."""
+"""Compile the model, whole or block by block, in place."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
 from hasten.task import batch as batches
+from hasten.task.autograd import has_compiled_code
 from hasten.task.pipeline import Pipeline
+from hasten.task.traits import repeated_blocks
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
+
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+STORM = 16
+"""Graphs made after the first step: beyond this a training recompiles without end. Partial batches
+and evaluation do not come here, so that a quiet one makes none."""
 
 
 class CompilePart(Part, frozen=True, kw_only=True):
-    mode: Literal["default", "reduce-overhead", "max-autotune"] = "default"
+    mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = (
+        "default"
+    )
+    regions: Literal["whole", "blocks"] = "whole"
+    """"blocks": each of the model's repeated blocks by itself, which compiles once for all."""
+    backend: Literal["inductor", "aot_eager", "eager"] = "inductor"
+    """The last two trace without generating code, to find out what fails."""
+    cache_dir: str = ""
+    """Where compiled code is kept for later runs; empty: where torch keeps it."""
 
 
 class CompileTechnique(Technique[CompilePart]):
@@ -25,6 +43,17 @@ class CompileTechnique(Technique[CompilePart]):
     rung = Rung.ROUNDING
     answers = ("eager-model",)
     about = "torch.compile of the model in place; partial batches run eagerly."
+    helps = "Many small operations between large ones, which fuse; large transformers and CNNs."
+    costs = (
+        "Seconds to minutes at the first step; max-autotune many minutes. Code is kept in a cache, "
+        "so that the next run starts faster. Dropout draws another stream of the same distribution."
+    )
+    limits = (
+        "Recurrent layers stay eager. Whatever cannot be traced breaks the graph in two, and "
+        "moving shapes compile again; both are counted, and a run that compiles without end is "
+        "set back."
+    )
+    needs = "On a CPU a C++ compiler; on a GPU triton."
     slow_to_prepare = True
 
     def unavailable(self, environment: Environment) -> str | None:
@@ -42,42 +71,119 @@ class CompileTechnique(Technique[CompilePart]):
     def to_try(self, environment: Environment, traits: Traits) -> list[CompilePart]:
         return [CompilePart()]
 
+    def strongest(self, environment: Environment, traits: Traits) -> CompilePart:
+        # Without graphs of its own: at this level the whole step is one.
+        return CompilePart(mode="max-autotune-no-cudagraphs")
+
     def apply(self, pipeline: Pipeline, part: CompilePart) -> Effect:
-        model = pipeline.model
-        if model._compiled_call_impl is not None:
+        modules = [pipeline.model]
+        if part.regions == "blocks":
+            modules = repeated_blocks(pipeline.model)
+            if not modules:
+                raise CannotApply("the model has no repeated blocks")
+        if any(module._compiled_call_impl is not None for module in modules):
             raise CannotApply("the model is compiled already")
-        call = _CompiledCall(model, part.mode)
-        model._compiled_call_impl = call
+        forget_cache = _keep_cache_in(part.cache_dir)
+        counts = _Counts()
+        calls = {module: _CompiledCall(module, part) for module in modules}
+        for module, call in calls.items():
+            module._compiled_call_impl = call
 
         def undo() -> None:
-            if model._compiled_call_impl is call:  # and not one that the user put there since
-                del model._compiled_call_impl  # the class has None
+            forget_cache()
+            for module, call in calls.items():
+                if module._compiled_call_impl is call:  # and not one that the user put there since
+                    del module._compiled_call_impl  # the class has None
 
         def did_run() -> str | None:
-            return None if call.took_part else "torch compiled no part of the model"
+            counts.first_step_is_done()
+            took_part = any(call.took_part for call in calls.values())
+            return None if took_part else "torch compiled no part of the model"
 
-        return Effect(why=f"mode {part.mode}", undo=undo, did_run=did_run)
+        return Effect(
+            why=lambda: f"{_shape(part, len(modules))}: {counts}",
+            undo=undo,
+            did_run=did_run,
+            problem=counts.storm,
+        )
+
+
+def _shape(part: CompilePart, modules: int) -> str:
+    what = f"{modules} blocks" if part.regions == "blocks" else "whole model"
+    by = "" if part.backend == "inductor" else f", backend {part.backend}"
+    return f"{what}, mode {part.mode}{by}"
+
+
+def _keep_cache_in(folder: str) -> Callable[[], None]:
+    """Where inductor looks when it compiles: an environment variable, which is put back."""
+    if not folder:
+        return lambda: None
+    before = os.environ.get(CACHE)
+    os.environ[CACHE] = str(Path(folder).expanduser().resolve())
+
+    def put_back() -> None:
+        if before is None:
+            os.environ.pop(CACHE, None)
+        else:
+            os.environ[CACHE] = before
+
+    return put_back
+
+
+class _Counts:
+    """Graphs and breaks since it was made, by torch's own count, which is the whole process's."""
+
+    def __init__(self) -> None:
+        self._start = self._read()
+        self._after_first: int | None = None
+
+    def _read(self) -> dict[str, int]:
+        return {
+            "graphs": counters["stats"]["unique_graphs"],
+            # Some reasons are filed under the one, some under the other.
+            "breaks": counters["graph_break"].total() + counters["unimplemented"].total(),
+            "cached": counters["inductor"]["fxgraph_cache_hit"],
+        }
+
+    def __str__(self) -> str:
+        now = {key: value - self._start[key] for key, value in self._read().items()}
+        again = self._again()
+        words = f"{now['graphs']} graphs ({now['cached']} from the cache), {now['breaks']} breaks"
+        return f"{words}, {again} recompiled" if again else words
+
+    def first_step_is_done(self) -> None:
+        self._after_first = counters["stats"]["unique_graphs"]
+
+    def _again(self) -> int:
+        if self._after_first is None:
+            return 0
+        return int(counters["stats"]["unique_graphs"] - self._after_first)
+
+    def storm(self) -> str | None:
+        again = self._again()
+        return f"it compiled {again} more graphs after the first step" if again > STORM else None
 
 
 class _CompiledCall:
-    """What calling the model does instead. The module, its class and its keys stay as they are.
+    """What calling the module does instead. The module, its class and its keys stay as they are.
 
     This is ``Module.compile`` but for two things. That one compiles ``_call_impl`` itself, which
     torch passes over without a word for its own classes, so that an ``nn.Sequential`` would stay
     eager; going through a function of ours it is traced. And a smaller batch, such as an epoch's
-    last or an evaluation's, goes to the eager model: it would cost a compilation, and leave code
+    last or an evaluation's, goes to the eager module: it would cost a compilation, and leave code
     for all sizes that is slower for the usual one.
     """
 
-    def __init__(self, model: nn.Module, mode: str) -> None:
-        eager: Callable[..., Any] = model._call_impl
-        self._model = model
+    def __init__(self, module: nn.Module, part: CompilePart) -> None:
+        eager: Callable[..., Any] = module._call_impl
+        self._module = module
 
         def through(*args: Any, **kwargs: Any) -> Any:
             return eager(*args, **kwargs)
 
         self._eager = eager
-        self._compiled: Callable[..., Any] = torch.compile(through, mode=mode)
+        mode = part.mode if part.backend == "inductor" else None
+        self._compiled: Callable[..., Any] = torch.compile(through, mode=mode, backend=part.backend)
         self._rows = 0
         """Of the largest batch that was trained on so far."""
         self.took_part = False
@@ -85,13 +191,13 @@ class _CompiledCall:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         rows = _rows(args or tuple(kwargs.values()))
-        if rows > self._rows and self._model.training and torch.is_grad_enabled():
+        if rows > self._rows and self._module.training and torch.is_grad_enabled():
             self._rows = rows
         if rows != self._rows:
             return self._eager(*args, **kwargs)
         output = self._compiled(*args, **kwargs)
         if not self.took_part and torch.is_grad_enabled():
-            self.took_part = _has_compiled_backward(output)
+            self.took_part = has_compiled_code(output)
         return output
 
 
@@ -100,18 +206,3 @@ def _rows(values: tuple[Any, ...]) -> int:
     first = values[0] if values and isinstance(values[0], Tensor) else None
     tensor = first if first is not None else next(iter(batches.tensors_of(values)), None)
     return tensor.size(0) if tensor is not None and tensor.dim() else 0
-
-
-def _has_compiled_backward(output: Any) -> bool:
-    """Walk the autograd graph: torch.compile is lazy and may give up without a word."""
-    todo = [tensor.grad_fn for tensor in batches.tensors_of(output)]
-    seen = set()
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        if "CompiledFunction" in node.name():
-            return True
-        seen.add(node)
-        todo.extend(following for following, _ in node.next_functions)
-    return False

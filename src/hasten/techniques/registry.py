@@ -11,10 +11,24 @@ from hasten.records.recipe import Recipe
 from hasten.records.record import from_builtins, unknown_name
 from hasten.records.traits import Traits
 from hasten.records.trial import Offer
+from hasten.techniques.activation_checkpointing import ActivationCheckpointingTechnique
+from hasten.techniques.attention import AttentionTechnique
 from hasten.techniques.batched_loader import BatchedLoaderTechnique
 from hasten.techniques.compile import CompileTechnique
+from hasten.techniques.convolution_search import ConvolutionSearchTechnique
 from hasten.techniques.fused_optimizer import FusedOptimizerTechnique
+from hasten.techniques.gradient_accumulation import GradientAccumulationTechnique
+from hasten.techniques.late_readings import LateReadingsTechnique
+from hasten.techniques.loader_workers import LoaderWorkersTechnique
+from hasten.techniques.matmul_precision import MatmulPrecisionTechnique
+from hasten.techniques.memory_format import MemoryFormatTechnique
+from hasten.techniques.mixed_precision import MixedPrecisionTechnique
+from hasten.techniques.overlapped_transfer import OverlappedTransferTechnique
+from hasten.techniques.recurrent_state import RecurrentStateTechnique
+from hasten.techniques.resident_data import ResidentDataTechnique
 from hasten.techniques.technique import Part, Stage, Technique
+from hasten.techniques.weight_initialization import WeightInitializationTechnique
+from hasten.techniques.whole_step_graph import WholeStepGraphTechnique
 
 _techniques: dict[str, Technique[Any]] = {}
 
@@ -48,13 +62,37 @@ def register_technique(technique: type[Technique[Any]]) -> type[Technique[Any]]:
     return technique
 
 
-for bundled in (BatchedLoaderTechnique, CompileTechnique, FusedOptimizerTechnique):
+BUNDLED: tuple[type[Technique[Any]], ...] = (
+    ActivationCheckpointingTechnique,
+    AttentionTechnique,
+    BatchedLoaderTechnique,
+    CompileTechnique,
+    ConvolutionSearchTechnique,
+    FusedOptimizerTechnique,
+    GradientAccumulationTechnique,
+    LateReadingsTechnique,
+    LoaderWorkersTechnique,
+    MatmulPrecisionTechnique,
+    MemoryFormatTechnique,
+    MixedPrecisionTechnique,
+    OverlappedTransferTechnique,
+    RecurrentStateTechnique,
+    ResidentDataTechnique,
+    WeightInitializationTechnique,
+    WholeStepGraphTechnique,
+)
+for bundled in BUNDLED:
     register_technique(bundled)
 
 
 def all_techniques() -> list[Technique[Any]]:
     """In the order in which they compose."""
-    return sorted(_techniques.values(), key=lambda each: (each.stage, each.name))
+    return sorted(_techniques.values(), key=_order)
+
+
+def _order(technique: Technique[Any]) -> tuple[int, bool, str]:
+    """Within a stage, first those that leave others nothing to do."""
+    return technique.stage, not technique.instead_of, technique.name
 
 
 def get_technique(name: str, *, where: str = "") -> Technique[Any]:
@@ -72,7 +110,7 @@ def decode(plan: Plan, *, where: str = "plan") -> list[tuple[Technique[Any], Par
         technique = get_technique(name, where=where)
         part = from_builtins(raw, technique.part, where=where, path=f"plan.{name}")
         decoded.append((technique, part))
-    return sorted(decoded, key=lambda pair: (pair[0].stage, pair[0].name))
+    return sorted(decoded, key=lambda pair: _order(pair[0]))
 
 
 def refusal(technique: Technique[Any], environment: Environment, traits: Traits) -> str | None:

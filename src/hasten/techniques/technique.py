@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
@@ -21,14 +21,18 @@ class Stage(IntEnum):
     """The order in which techniques compose; each works on what the ones before it left."""
 
     DATA = 0
-    INIT = 1
-    LAYOUT = 2
-    ATTENTION = 3
-    CHECKPOINTING = 4
-    COMPILE = 5
-    SHARD = 6
-    OPTIMIZER = 7
-    GRAPH = 8
+    TRANSFER = 1
+    INIT = 2
+    LAYOUT = 3
+    PRECISION = 4
+    ATTENTION = 5
+    CHECKPOINTING = 6
+    COMPILE = 7
+    SHARD = 8
+    OPTIMIZER = 9
+    ACCUMULATION = 10
+    GRAPH = 11
+    READINGS = 12
 
 
 class CannotApply(Exception):  # noqa: N818  # a reason, not a fault: it becomes a "skipped" record
@@ -39,12 +43,20 @@ class CannotApply(Exception):  # noqa: N818  # a reason, not a fault: it becomes
 class Effect:
     """What was done to a pipeline."""
 
-    why: str
-    """What changed, in words, for the report."""
+    why: str | Callable[[], str]
+    """What changed, in words, for the report; a function where the words change as steps run."""
     undo: Callable[[], None]
     """Puts back all that was changed, globals included."""
     did_run: Callable[[], str | None] = lambda: None
     """Asked after the first real step: None, or why the technique did not really run."""
+    problem: Callable[[], str | None] | None = None
+    """Asked after every step: None, or why the technique must be dropped before the next. The
+    step that was done is right, only slow. Must be cheap."""
+    is_warming: Callable[[], bool] = lambda: False
+    """Whether coming steps still prepare, as a capture does; they are not timed."""
+
+    def words(self) -> str:
+        return self.why if isinstance(self.why, str) else self.why()
 
 
 P = TypeVar("P", bound=Part)
@@ -63,8 +75,20 @@ class Technique(ABC, Generic[P]):
     """Codes of the findings that it is an answer to."""
     about: ClassVar[str]
     """One sentence: what it does."""
+    helps: ClassVar[str] = ""
+    """When it helps."""
+    costs: ClassVar[str] = ""
+    """What it costs: time to prepare, memory, precision."""
+    limits: ClassVar[str] = ""
+    """Where it does not apply, and what it does not see."""
+    needs: ClassVar[str] = ""
+    """The hardware and software that it needs."""
     slow_to_prepare: ClassVar[bool] = False
     """Whether its first step takes long, as a compilation does; such are tried last."""
+    reserved_for: ClassVar[Literal["ultra", "asked"] | None] = None
+    """Chosen by no level but ULTRA, or by none at all: only where it is asked for by name."""
+    instead_of: ClassVar[tuple[str, ...]] = ()
+    """Techniques that have nothing left to do beside this one."""
 
     def unavailable(self, environment: Environment) -> str | None:
         """Why this machine cannot run it; None where it can."""
@@ -77,6 +101,12 @@ class Technique(ABC, Generic[P]):
     @abstractmethod
     def to_try(self, environment: Environment, traits: Traits) -> list[P]:
         """The settings worth a trial, the most promising first."""
+
+    def strongest(self, environment: Environment, traits: Traits) -> P:
+        """The settings at the level ULTRA, which waits long for a little more."""
+        tries = self.to_try(environment, traits)
+        part: P = tries[0] if tries else self.part()
+        return part
 
     @abstractmethod
     def apply(self, pipeline: Pipeline, part: P) -> Effect:

@@ -1,0 +1,135 @@
+"""Tensors that stay on the device, in the order and with the randomness of a DataLoader."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
+
+from hasten.data.batched import cannot_batch
+from hasten.task.batch import RowsOf
+
+DRAWING_AT_THE_START = (
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+"""Samplers that draw from the shared random generators before their first index and never after,
+so that asking for the whole epoch at once moves nothing."""
+
+
+class ResidentLoader:
+    """Yields what ``loader`` would, bit for bit, as rows of tensors that are on the device.
+
+    The loader's own sampler is asked for a whole epoch of indices, which are uploaded at once.
+    A batch is gathered when it is looked at. The tensors must not be written to while in use.
+    """
+
+    def __init__(self, loader: DataLoader[Any], device: torch.device) -> None:
+        self.loader = loader
+        assert isinstance(loader.dataset, TensorDataset)  # held by cannot_reside
+        self._tensors = tuple(tensor.to(device) for tensor in loader.dataset.tensors)
+        self._device = device
+        self._seeded = loader._iterator is not None  # persistent workers that have begun
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __getattr__(self, name: str) -> Any:
+        """What a loop may ask its loader for: ``dataset``, ``batch_size``, ``sampler``, ..."""
+        if name == "loader":  # not made yet, as in a copy under way
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
+    def __iter__(self) -> Iterator[RowsOf]:
+        loader = self.loader
+        if not (loader.persistent_workers and self._seeded):
+            # The seed of the workers, drawn even where there are none.
+            torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+            self._seeded = True
+        if loader.num_workers:  # they are sent the first indices when they start
+            return self._batches(self._draw())
+        return self._draw_late()
+
+    def _draw_late(self) -> Iterator[RowsOf]:
+        yield from self._batches(self._draw())
+
+    def _draw(self) -> Tensor:
+        """The indices of one epoch, on the device."""
+        sampler = self.loader.batch_sampler
+        assert isinstance(sampler, BatchSampler)  # held by cannot_reside
+        indices = _epoch_of(sampler)
+        if self._device.type == "cpu":
+            return indices
+        return indices.pin_memory().to(self._device, non_blocking=True)
+
+    def _batches(self, indices: Tensor) -> Iterator[RowsOf]:
+        size = self.loader.batch_size
+        assert size is not None  # a BatchSampler has one
+        for start in range(0, len(indices), size):
+            yield RowsOf(self._tensors, indices[start : start + size])
+        _draw_last(self.loader.sampler)
+
+
+def _epoch_of(batches: BatchSampler) -> Tensor:
+    sampler = batches.sampler
+    if type(sampler) is RandomSampler and not sampler.replacement:
+        indices = _permutation(sampler)
+    else:
+        indices = torch.tensor(list(sampler), dtype=torch.int64)
+    whole = len(indices) // batches.batch_size * batches.batch_size
+    return indices[:whole] if batches.drop_last else indices
+
+
+def _permutation(sampler: RandomSampler) -> Tensor:
+    """As the sampler draws it, without a Python number for each row."""
+    rows = len(sampler.data_source)
+    generator = sampler.generator
+    if generator is None:
+        seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        generator = torch.Generator()
+        generator.manual_seed(seed)
+    rounds, rest = divmod(sampler.num_samples, rows)
+    drawn = [torch.randperm(rows, generator=generator) for _ in range(rounds)]
+    if rest:
+        drawn.append(torch.randperm(rows, generator=generator)[:rest])
+    return torch.cat(drawn)
+
+
+def _draw_last(sampler: object) -> None:
+    """A RandomSampler draws once more as it ends, of which nothing is used; its generator moves."""
+    if type(sampler) is not RandomSampler or sampler.replacement or sampler.generator is None:
+        return
+    rows = len(sampler.data_source)
+    if sampler.num_samples % rows == 0:
+        torch.randperm(rows, generator=sampler.generator)
+
+
+def resident_bytes(loader: DataLoader[Any]) -> int:
+    tensors = loader.dataset.tensors  # type: ignore[attr-defined]
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def cannot_reside(loader: object) -> str | None:
+    """Why ``loader`` cannot be replaced by a ResidentLoader; None where it can."""
+    reason = cannot_batch(loader)
+    if reason:
+        return reason
+    assert isinstance(loader, DataLoader)  # held by cannot_batch
+    assert isinstance(loader.batch_sampler, BatchSampler)
+    if type(loader.batch_sampler) is not BatchSampler:
+        return f"it has a batch sampler of its own, {type(loader.batch_sampler).__name__}"
+    sampler = loader.batch_sampler.sampler
+    if type(sampler) not in DRAWING_AT_THE_START:
+        return f"its sampler is a {type(sampler).__name__}, whose draws cannot be taken together"
+    return None

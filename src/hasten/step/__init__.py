@@ -1,0 +1,1 @@
+"""Mechanisms of one optimizer step, usable alone; they know no plan."""

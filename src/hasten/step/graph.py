@@ -1,0 +1,126 @@
+"""The whole step as one CUDA graph: gather, forward, backward, unscale, clip, update.
+
+A few real steps run eagerly first, on the stream that is captured later: they make what is made on
+first use and show what a capture could not hold. Then one step is captured, which computes nothing,
+and every further batch of that shape is copied into its slots and replayed. Batches of another
+shape, and steps in another mode, run eagerly. So each step is a step of the training, and nothing
+has to be put back.
+
+What a graph bakes in is watched: where parameters or the optimizer's state move it is captured
+anew, where a setting of the optimizer moves it is given up; it is never replayed stale. Learning
+rates are device scalars that follow the host's, so that schedulers work.
+
+Limits: a Python branch that turns another way after the capture is not seen. Changed attributes of
+modules and draws from the host's random generators are looked for in the warm-up only.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hasten.step.capture import Capture
+from hasten.step.eager import EagerStep
+from hasten.step.slots import Signature, signature_of
+from hasten.step.watch import HostState, noting_syncs
+
+WARM_STEPS = 3
+CAPTURES = 8
+"""A training that moves its weights about more often than this is no work for a graph."""
+
+
+class GraphStep:
+    """Instead of an EagerStep. ``refusal`` says why it stays eager after all."""
+
+    def __init__(self, eager: EagerStep) -> None:
+        self.eager = eager
+        self.refusal: str | None = None
+        self.captures = 0
+        self._warm_steps = 0
+        self._odd_shapes = 0
+        self._signature: Signature | None = None
+        self._capture: Capture | None = None
+        self._stream = torch.cuda.Stream(eager.pipeline.device)  # type: ignore[no-untyped-call]
+        self._hooks = [
+            each.register_load_state_dict_post_hook(lambda _: self._begin_anew())
+            for each in eager.pipeline.optimizers
+        ]
+
+    @property
+    def is_captured(self) -> bool:
+        return self._capture is not None
+
+    @property
+    def is_warming(self) -> bool:
+        return self._capture is None and self.refusal is None
+
+    def words(self) -> str:
+        return "captured" if self.is_captured else self.refusal or "not captured yet"
+
+    def __call__(self, batch: Any) -> Tensor:
+        capture = self._capture
+        if self.refusal is not None:
+            return self.eager(batch)
+        if capture is None:
+            return self._warm_or_capture(batch)
+        if signature_of(batch) != self._signature or not capture.same_mode():
+            return self.eager(batch)
+        setting = capture.moved_setting()
+        if setting is not None:
+            self.refusal = f"the optimizer's {setting} moved, and a graph has it baked in"
+            self._capture = None
+            return self.eager(batch)
+        if capture.moved_weights():
+            self._begin_anew()
+            return self(batch)
+        loss = capture.replay(batch)
+        self.eager.step_schedulers()
+        return loss
+
+    def close(self) -> None:
+        self._capture = None
+        for hook in self._hooks:
+            hook.remove()
+
+    def _begin_anew(self) -> None:
+        self._capture, self._warm_steps = None, 0
+        if self.captures >= CAPTURES:
+            self.refusal = f"weights or optimizer state were replaced {self.captures} times"
+
+    def _warm_or_capture(self, batch: Any) -> Tensor:
+        signature = signature_of(batch)
+        if not self._warm_steps:
+            self._signature = signature
+        elif signature != self._signature:
+            return self._other_shape(batch)
+        if self._warm_steps < WARM_STEPS:
+            self._warm_steps += 1
+            return self._warm(batch)
+        if self.eager.before is not None:
+            self.eager.before()
+        self._capture = Capture(self.eager, batch, self._stream)
+        self.captures += 1
+        loss = self._capture.replay(batch)
+        self.eager.step_schedulers()
+        return loss
+
+    def _other_shape(self, batch: Any) -> Tensor:
+        """One may be an epoch's last; the next begins the warm-up again or ends it."""
+        self._odd_shapes += 1
+        if self._odd_shapes > WARM_STEPS:
+            self.refusal = "the shapes of the batches move"
+        self._warm_steps = 0
+        return self.eager(batch)
+
+    def _warm(self, batch: Any) -> Tensor:
+        before = HostState(self.eager.pipeline.model)
+        here = torch.cuda.current_stream(self.eager.pipeline.device)
+        self._stream.wait_stream(here)
+        with noting_syncs() as syncs, torch.cuda.stream(self._stream):
+            loss = self.eager(batch)
+        here.wait_stream(self._stream)
+        loss.record_stream(here)
+        if self._warm_steps > 1:  # the first step makes things that later ones only use
+            waits = f"{syncs[0]} makes the host wait for the device" if syncs else None
+            self.refusal = waits or before.what_moved()
+        return loss

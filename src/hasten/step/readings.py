@@ -1,0 +1,100 @@
+"""Figures of a step, read some steps late, so that the host never waits for the device.
+
+After a step its figures are copied to pinned host memory behind the step's own work; an event
+tells when they have arrived. ``latest`` gives the newest that have, and nothing is waited for.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hasten.step.eager import EagerStep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What is known of one step. Figures that were not taken are None."""
+
+    step: int
+    loss: float
+    gradient_norm: float | None
+    """Before clipping; None where nothing is clipped."""
+    scale: float | None
+    """Of an fp16 loss; a step that overflowed lowers it."""
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class _Pending:
+    step: int
+    learning_rate: float
+    figures: Tensor
+    arrived: torch.cuda.Event | None
+
+
+class Readings:
+    """A ring of pinned rows, each for the figures of one step."""
+
+    def __init__(self, eager: EagerStep, *, every: int, slots: int) -> None:
+        self._eager = eager
+        self._every = every
+        self._on_device = eager.pipeline.device.type == "cuda"
+        self._ring = torch.empty(slots, 3, pin_memory=self._on_device)
+        self._pending: deque[_Pending] = deque(maxlen=slots)
+        self._latest: Reading | None = None
+        self._steps = 0
+
+    def take(self) -> None:
+        """Note the step that was just issued; the oldest row gives way where all are in use."""
+        self._steps += 1
+        if self._steps % self._every:
+            return
+        row = self._ring[(self._steps // self._every) % len(self._ring)]
+        row.copy_(self._figures(), non_blocking=True)
+        arrived = None
+        if self._on_device:
+            arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            arrived.record()
+        rate = self._eager.pipeline.optimizers[0].param_groups[0]["lr"]
+        host_rate = math.nan if isinstance(rate, Tensor) else rate
+        self._pending.append(_Pending(self._steps, host_rate, row, arrived))
+
+    def _figures(self) -> Tensor:
+        eager, scaler = self._eager, self._eager.pipeline.scaler
+        assert eager.loss is not None  # a step has been issued
+        missing = torch.full_like(eager.loss, math.nan, dtype=torch.float32)
+        norm = missing if eager.gradient_norm is None else eager.gradient_norm
+        scale = missing if scaler is None or scaler._scale is None else scaler._scale
+        return torch.stack([eager.loss.float(), norm.float(), scale.float().reshape(())])
+
+    def latest(self) -> Reading | None:
+        """The newest step whose figures have arrived; None before the first."""
+        while self._pending and _has_arrived(self._pending[0]):
+            self._latest = self._read(self._pending.popleft())
+        return self._latest
+
+    def wait(self) -> Reading | None:
+        """The last step that was noted; waits for the device, as at the end of an epoch."""
+        if self._pending:
+            last = self._pending[-1]
+            if last.arrived is not None:
+                last.arrived.synchronize()
+        return self.latest()
+
+    def _read(self, pending: _Pending) -> Reading:
+        loss, norm, scale = pending.figures.tolist()
+        eager = self._eager
+        return Reading(
+            step=pending.step,
+            loss=loss,
+            gradient_norm=None if eager.pipeline.clip_norm is None else norm,
+            scale=None if eager.pipeline.scaler is None else scale,
+            learning_rate=pending.learning_rate,
+        )
+
+
+def _has_arrived(pending: _Pending) -> bool:
+    return pending.arrived is None or bool(pending.arrived.query())  # type: ignore[no-untyped-call]

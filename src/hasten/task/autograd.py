@@ -1,0 +1,82 @@
+"""What a loss was computed by, read from its autograd graph before it is gone backward through.
+
+torch often does something else than it was asked to, without a word: the graph tells what it did.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from hasten.records.traits import Attention
+from hasten.task import batch as batches
+
+COMPILED = "CompiledFunction"
+
+
+def nodes_of(output: Any) -> Iterator[Node]:
+    """Every node of the graph behind the tensors of ``output``, each once."""
+    todo = [tensor.grad_fn for tensor in batches.tensors_of(output)]
+    seen = set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        todo.extend(following for following, _ in node.next_functions)
+
+
+def has_compiled_code(output: Any) -> bool:
+    return any(COMPILED in node.name() for node in nodes_of(output))
+
+
+def saved_dtypes(output: Any) -> set[torch.dtype]:
+    """Types of the tensors that are kept for the backward pass."""
+    return {tensor.dtype for node in nodes_of(output) for tensor in _saved(node)}
+
+
+def _saved(node: Node) -> Iterator[Tensor]:
+    for name in dir(node):
+        if name.startswith("_saved_") or name == "saved_tensors":
+            held = getattr(node, name)
+            for each in held if isinstance(held, tuple | list) else (held,):
+                if isinstance(each, Tensor):
+                    yield each
+
+
+FUSED_ATTENTION = ("ScaledDotProduct", "SafeSoftmax")  # the second is torch's own unfused way
+PRODUCTS = ("BmmBackward", "BaddbmmBackward")
+NEAR = 6
+"""Scaling, masking, dropout and views between a softmax and the products around it."""
+
+
+def attention_in(output: Any) -> tuple[Attention, ...]:
+    """Whether attention was computed by torch's own function, or by products around a softmax."""
+    after: dict[Node, list[Node]] = {}
+    for node in nodes_of(output):
+        for before, _ in node.next_functions:
+            if before is not None:
+                after.setdefault(before, []).append(node)
+    found: list[Attention] = []
+    if any(each in node.name() for node in nodes_of(output) for each in FUSED_ATTENTION):
+        found.append("fused")
+    if any(
+        node.name().startswith("SoftmaxBackward")
+        and _near_product(node, lambda each: [before for before, _ in each.next_functions])
+        and _near_product(node, lambda each: after.get(each, []))
+        for node in nodes_of(output)
+    ):
+        found.append("hand_written")
+    return tuple(found)
+
+
+def _near_product(node: Node, neighbours: Callable[[Node], Iterable[Node | None]]) -> bool:
+    here = {node}
+    for _ in range(NEAR):
+        here = {each for one in here for each in neighbours(one) if each is not None}
+        if any(each.name().startswith(PRODUCTS) for each in here):
+            return True
+    return False

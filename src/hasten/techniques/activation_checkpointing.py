@@ -1,0 +1,108 @@
+"""Keep less for the backward pass, and compute it again when it is needed."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
+
+from hasten.records.environment import Environment
+from hasten.records.plan import Rung
+from hasten.records.traits import Traits
+from hasten.task.pipeline import Pipeline
+from hasten.task.traits import repeated_blocks
+from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
+
+aten = torch.ops.aten
+SAVED_WHEN_SELECTIVE = {
+    aten.mm.default,
+    aten.addmm.default,
+    aten.bmm.default,
+    aten.baddbmm.default,
+    aten.convolution.default,
+    aten._scaled_dot_product_flash_attention.default,
+    aten._scaled_dot_product_efficient_attention.default,
+    aten._scaled_dot_product_cudnn_attention.default,
+    aten._scaled_dot_product_flash_attention_for_cpu.default,
+}
+"""What is dear to compute again: products, convolutions and attention on every device."""
+
+
+class ActivationCheckpointingPart(Part, frozen=True, kw_only=True):
+    keep: Literal["nothing", "products"] = "nothing"
+    """Of a block, for its backward pass. "nothing": only its input, the whole block is computed
+    again; "products": also the outputs of matrix products and attention."""
+
+
+class ActivationCheckpointingTechnique(Technique[ActivationCheckpointingPart]):
+    name = "activation_checkpointing"
+    part = ActivationCheckpointingPart
+    stage = Stage.CHECKPOINTING
+    rung = Rung.BITWISE
+    answers = ("memory-peak",)
+    about = "Computes the model's repeated blocks again in the backward pass to keep less of them."
+    helps = "Deep models whose activations fill the memory, so that a larger batch fits."
+    costs = "Up to one more forward pass of the blocks a step; less where products are kept."
+    limits = "Needs repeated blocks; over a whole model at once it would save nothing."
+    needs = "Any CPU or GPU."
+    reserved_for = "asked"
+
+    def unsuited(self, traits: Traits) -> str | None:
+        return None if traits.model.repeated_blocks else "the model has no repeated blocks"
+
+    def to_try(self, environment: Environment, traits: Traits) -> list[ActivationCheckpointingPart]:
+        return [
+            ActivationCheckpointingPart(keep="products"),
+            ActivationCheckpointingPart(keep="nothing"),
+        ]
+
+    def apply(self, pipeline: Pipeline, part: ActivationCheckpointingPart) -> Effect:
+        blocks = repeated_blocks(pipeline.model)
+        if not blocks:
+            raise CannotApply("the model has no repeated blocks")
+        if any("forward" in vars(block) for block in blocks):
+            raise CannotApply("other code has replaced the forward of a block")
+        calls = {block: _Checkpointed(block.forward, part.keep) for block in blocks}
+        for block, call in calls.items():
+            block.forward = call
+
+        def undo() -> None:
+            for block, call in calls.items():
+                if vars(block).get("forward") is call:
+                    del block.forward
+
+        def did_run() -> str | None:
+            idle = [block for block, call in calls.items() if not call.took_part]
+            return f"{len(idle)} of {len(calls)} blocks were not called" if idle else None
+
+        names = ", ".join(sorted({type(block).__name__ for block in blocks}))
+        why = f"{len(blocks)} blocks ({names}) keep {part.keep}"
+        return Effect(why=why, undo=undo, did_run=did_run)
+
+
+class _Checkpointed:
+    """A block's forward, remembered by its input."""
+
+    def __init__(self, forward: Callable[..., Any], keep: str) -> None:
+        self._forward = forward
+        self._more: dict[str, Any] = {"context_fn": _contexts} if keep == "products" else {}
+        self.took_part = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return self._forward(*args, **kwargs)
+        self.took_part = True
+        return checkpoint(self._forward, *args, use_reentrant=False, **self._more, **kwargs)
+
+
+def _policy(context: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    saved = operation in SAVED_WHEN_SELECTIVE
+    return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+_contexts = partial(create_selective_checkpoint_contexts, _policy)

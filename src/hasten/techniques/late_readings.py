@@ -1,0 +1,63 @@
+"""Read the loss and the gradient norm some steps late, so that no step waits for them."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+from torch import Tensor
+
+from hasten.records.environment import Environment
+from hasten.records.plan import Rung
+from hasten.records.traits import Traits
+from hasten.step.eager import EagerStep
+from hasten.step.graph import GraphStep
+from hasten.step.readings import Readings
+from hasten.task.pipeline import Pipeline
+from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
+
+
+class LateReadingsPart(Part, frozen=True, kw_only=True):
+    every: Annotated[int, Meta(ge=1)] = 1
+    """Steps between readings."""
+    slots: Annotated[int, Meta(ge=1)] = 16
+    """Readings that may be on their way at once."""
+
+
+class LateReadingsTechnique(Technique[LateReadingsPart]):
+    name = "late_readings"
+    part = LateReadingsPart
+    stage = Stage.READINGS
+    rung = Rung.BITWISE
+    answers = ("sync-bound",)
+    about = "Copies loss, gradient norm and scale to pinned memory; run.readings.latest() has them."
+    helps = "Loops that log: ``loss.item()`` waits for all that the device has still to do."
+    costs = "A small copy behind each step that is read. Figures arrive some steps late."
+    limits = "The loop must ask ``run.readings.latest()`` instead of ``loss.item()``."
+    needs = "Any CPU or GPU; only a GPU has anything to wait for."
+    reserved_for = "asked"
+
+    def unavailable(self, environment: Environment) -> str | None:
+        if environment.device.kind == "cpu":
+            return "on the CPU nothing is waited for"
+        return None
+
+    def to_try(self, environment: Environment, traits: Traits) -> list[LateReadingsPart]:
+        return []
+
+    def apply(self, pipeline: Pipeline, part: LateReadingsPart) -> Effect:
+        before = pipeline.step
+        eager = before.eager if isinstance(before, GraphStep) else before
+        if not isinstance(eager, EagerStep):
+            raise CannotApply("another technique has put a step of its own in place")
+        readings = Readings(eager, every=part.every, slots=part.slots)
+
+        def step(batch: Any) -> Tensor:
+            loss = before(batch)
+            readings.take()
+            return loss
+
+        def undo() -> None:
+            pipeline.step, pipeline.readings = before, None
+
+        pipeline.step, pipeline.readings = step, readings
+        why = "every step" if part.every == 1 else f"every {part.every} steps"
+        return Effect(why=f"read {why}, late", undo=undo)

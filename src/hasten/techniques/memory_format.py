@@ -1,0 +1,90 @@
+"""Keep images and convolution weights with the channels last in memory."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from hasten.records.environment import Environment
+from hasten.records.plan import Rung
+from hasten.records.traits import Traits
+from hasten.task.pipeline import Pipeline
+from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
+
+IMAGE_DIMENSIONS = 4
+CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
+
+
+class MemoryFormatPart(Part, frozen=True, kw_only=True):
+    format: Literal["channels_last"] = "channels_last"
+
+
+class MemoryFormatTechnique(Technique[MemoryFormatPart]):
+    name = "memory_format"
+    part = MemoryFormatPart
+    stage = Stage.LAYOUT
+    rung = Rung.ROUNDING
+    answers = ("eager-model", "compute-bound", "memory-bound")
+    about = "Lays out the model's 2-d convolutions and its image batches channels-last."
+    helps = "Networks of 2-d convolutions, on CPUs and with 16-bit products on GPUs."
+    costs = "A copy of each batch. Single odd shapes can be slower."
+    limits = "Weights keep their names and values; their strides change, and so do gradients'."
+    needs = "Any CPU or GPU."
+
+    def unsuited(self, traits: Traits) -> str | None:
+        return None if "conv" in traits.model.families else "the model has no convolution"
+
+    def to_try(self, environment: Environment, traits: Traits) -> list[MemoryFormatPart]:
+        return [MemoryFormatPart()]
+
+    def apply(self, pipeline: Pipeline, part: MemoryFormatPart) -> Effect:
+        weights = [m.weight for m in pipeline.model.modules() if isinstance(m, CONVOLUTIONS)]
+        if not weights:
+            raise CannotApply("the model has no 2-d convolution")
+        if all(_is_last(each) for each in weights):
+            raise CannotApply("the model is channels-last already")
+        before, strides = pipeline.transfer, {}
+        for parameter in pipeline.model.parameters():
+            if parameter.dim() == IMAGE_DIMENSIONS:
+                strides[parameter] = parameter.stride()
+                _relayout(pipeline, parameter, torch.channels_last)
+
+        def transfer(batch: Any, device: torch.device) -> Any:
+            return pytree.tree_map_only(Tensor, _channels_last, before(batch, device))
+
+        def undo() -> None:
+            pipeline.transfer = before
+            for parameter, was in strides.items():
+                if torch.empty(parameter.shape, device="meta").stride() == was:
+                    _relayout(pipeline, parameter, torch.contiguous_format)
+
+        def did_run() -> str | None:
+            lost = [each for each in weights if not _is_last(each)]
+            return "other code has laid the weights out anew" if lost else None
+
+        pipeline.transfer = transfer
+        return Effect(why=f"{len(weights)} convolutions channels-last", undo=undo, did_run=did_run)
+
+
+def _is_last(weight: Tensor) -> bool:
+    return weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def _channels_last(tensor: Tensor) -> Tensor:
+    if tensor.dim() != IMAGE_DIMENSIONS:
+        return tensor
+    return tensor.contiguous(memory_format=torch.channels_last)
+
+
+@torch.no_grad()
+def _relayout(pipeline: Pipeline, parameter: Tensor, layout: torch.memory_format) -> None:
+    """The parameter itself and all that follows its strides: its gradient and optimizer state."""
+    parameter.data = parameter.data.contiguous(memory_format=layout)
+    if parameter.grad is not None:
+        parameter.grad = parameter.grad.contiguous(memory_format=layout)
+    for optimizer in pipeline.optimizers:
+        held = optimizer.state.get(parameter, {})
+        for key, value in held.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                held[key] = value.contiguous(memory_format=layout)

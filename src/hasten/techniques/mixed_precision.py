@@ -1,0 +1,91 @@
+"""Compute matrix products in 16 bits, keep the weights in 32."""
+
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from hasten.records.environment import Environment
+from hasten.records.plan import Rung
+from hasten.records.traits import Traits
+from hasten.task.autograd import saved_dtypes
+from hasten.task.pipeline import Pipeline
+from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class MixedPrecisionPart(Part, frozen=True, kw_only=True):
+    dtype: Literal["bf16", "fp16"] = "bf16"
+    initial_scale: float = 65536.0
+    """Of the loss, for fp16 only; it adapts from there over the whole run."""
+
+
+class MixedPrecisionTechnique(Technique[MixedPrecisionPart]):
+    name = "mixed_precision"
+    part = MixedPrecisionPart
+    stage = Stage.PRECISION
+    rung = Rung.PARITY
+    answers = ("compute-bound", "memory-bound")
+    about = "Runs the forward pass under autocast in bf16, or in fp16 with one gradient scaler."
+    helps = (
+        "Where matrix products and convolutions are large enough to fill the device, and where "
+        "activations are what fills its memory."
+    )
+    costs = (
+        "8 bits of precision (bf16: 8 of mantissa are left, fp16: 11), and casts that can make a "
+        "small model slower. fp16 scales the loss, and skips an update whose gradients overflow."
+    )
+    limits = (
+        "Gradients are unscaled before they are clipped. On a CPU without 16-bit matrix "
+        "instructions it is many times slower, and recurrent layers may refuse it."
+    )
+    needs = (
+        "A GPU with bf16 (compute capability 8.0) or fp16 (7.0), or a CPU with such instructions."
+    )
+
+    def unavailable(self, environment: Environment) -> str | None:
+        if not environment.device.bf16:
+            return f"{environment.device.name} has no fast bf16 arithmetic"
+        return None
+
+    def unsuited(self, traits: Traits) -> str | None:
+        return None if _multiplies(traits) else "the model has no matrix product"
+
+    def to_try(self, environment: Environment, traits: Traits) -> list[MixedPrecisionPart]:
+        return [MixedPrecisionPart()]
+
+    def apply(self, pipeline: Pipeline, part: MixedPrecisionPart) -> Effect:
+        dtype, device = DTYPES[part.dtype], pipeline.device.type
+        if torch.is_autocast_enabled(device):
+            raise CannotApply("the loop runs under an autocast of its own")
+        if any(each.dtype in DTYPES.values() for each in pipeline.model.parameters()):
+            raise CannotApply("the weights are in 16 bits already")
+        before, scaler_before = pipeline.forward, pipeline.scaler
+        seen: set[torch.dtype] = set()
+
+        def forward(model: nn.Module, *args: Any) -> Any:
+            with torch.autocast(device, dtype):
+                output = before(model, *args)
+            if not seen and torch.is_grad_enabled():  # of the first step only
+                seen.update(saved_dtypes(output))
+            return output
+
+        def undo() -> None:
+            pipeline.forward, pipeline.scaler = before, scaler_before
+
+        def did_run() -> str | None:
+            return None if dtype in seen else f"nothing was computed in {part.dtype}"
+
+        pipeline.forward = forward
+        if part.dtype == "fp16":
+            pipeline.scaler = torch.amp.GradScaler(device, init_scale=part.initial_scale)
+        return Effect(why=lambda: _words(part, pipeline), undo=undo, did_run=did_run)
+
+
+def _words(part: MixedPrecisionPart, pipeline: Pipeline) -> str:
+    return "bf16 autocast" if part.dtype == "bf16" else "fp16 autocast, one scaler for the run"
+
+
+def _multiplies(traits: Traits) -> bool:
+    return bool({"linear", "conv", "recurrent", "attention"} & set(traits.model.families))
