@@ -5,6 +5,7 @@ may raise anything, at the first step or at any later one. What the user's code 
 raised to the user.
 """
 
+import traceback
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,7 @@ def _watch(run: "Run", *, draws_on_host: bool) -> None:
 
 
 def _redo_without_guilty(run: "Run", batch: Any, failure: Exception) -> tuple[Tensor, bool]:
+    traceback.clear_frames(failure.__traceback__)  # they hold the failed step's activations
     names = [live.technique for live in run.effects]
     take_over_scale = _keep_scale(run.pipeline)
     undo_all(run.effects)

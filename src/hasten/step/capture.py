@@ -1,7 +1,8 @@
 """One captured step: the graph, its inputs, and a watch on all that is baked into it."""
 
+import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -35,9 +36,7 @@ class Capture:
         self._training = pipeline.model.training
         self._graph = torch.cuda.CUDAGraph()
         eager.zero_grad()  # before, so that the gradients are made in the graph's own memory
-        # Other threads, such as a loader's that pins memory, may go on meanwhile.
-        capturing = torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local")
-        with _as_tensors(self._rates), capturing:
+        with _as_tensors(self._rates), _capturing(self._graph, stream, pipeline.device):
             self._loss = self._compute()
         self._norm = eager.gradient_norm
         self._gradients = [each.grad for each in self._parameters]
@@ -101,6 +100,37 @@ class Capture:
             if key != "params" and not isinstance(value, Tensor)
             if key != "lr" or id(group) not in followed
         ]
+
+
+@contextmanager
+def _capturing(
+    graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, device: torch.device
+) -> Iterator[None]:
+    """What ``torch.cuda.graph`` does, but that a capture which fails can be lived with.
+
+    torch's own then stays on the capture's stream, hides the error behind the one of ending the
+    capture, and leaves the random generator waiting for it: every later draw would raise.
+    """
+    index = torch.cuda.current_device() if device.index is None else device.index
+    generator = torch.cuda.default_generators[index]
+    spare = generator.clone_state()
+    torch.cuda.synchronize(device)
+    gc.collect()  # what is freed during a capture is not free for it
+    torch.cuda.empty_cache()
+    try:
+        with torch.cuda.stream(stream):
+            # Other threads, such as a loader's that pins memory, may go on meanwhile.
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                yield
+            except BaseException:
+                with suppress(RuntimeError):  # it says only that the capture failed before
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+    except BaseException:
+        generator.graphsafe_set_state(spare)
+        raise
 
 
 class _Rate:

@@ -28,11 +28,14 @@ class EagerStep:
         """Whether the weights of this step may have been touched already."""
 
     def __call__(self, batch: Any) -> Tensor:
-        if self.before is not None:
-            self.before()
+        self.begin()
         loss = self.compute(self.transfer(batch))
         self.step_schedulers()
         return loss
+
+    def begin(self) -> None:
+        if self.before is not None:
+            self.before()
 
     def compute(self, batch: Any) -> Tensor:
         """All that happens on the device, from gradients of nothing to new weights."""

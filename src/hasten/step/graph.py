@@ -96,8 +96,7 @@ class GraphStep:
         if self._warm_steps < WARM_STEPS:
             self._warm_steps += 1
             return self._warm(batch)
-        if self.eager.before is not None:
-            self.eager.before()
+        self.eager.begin()
         self._capture = Capture(self.eager, batch, self._stream)
         self.captures += 1
         loss = self._capture.replay(batch)
@@ -113,13 +112,17 @@ class GraphStep:
         return self.eager(batch)
 
     def _warm(self, batch: Any) -> Tensor:
-        before = HostState(self.eager.pipeline.model)
-        here = torch.cuda.current_stream(self.eager.pipeline.device)
+        eager = self.eager
+        eager.begin()
+        moved = eager.transfer(batch)  # apart: a captured step has its batch in slots
+        before = HostState(eager.pipeline.model)
+        here = torch.cuda.current_stream(eager.pipeline.device)
         self._stream.wait_stream(here)
         with noting_syncs() as syncs, torch.cuda.stream(self._stream):
-            loss = self.eager(batch)
+            loss = eager.compute(moved)
         here.wait_stream(self._stream)
         loss.record_stream(here)
+        eager.step_schedulers()
         if self._warm_steps > 1:  # the first step makes things that later ones only use
             waits = f"{syncs[0]} makes the host wait for the device" if syncs else None
             self.refusal = waits or before.what_moved()

@@ -148,7 +148,7 @@ class _Counts:
     def __str__(self) -> str:
         now = {key: value - self._start[key] for key, value in self._read().items()}
         again = self._again()
-        words = f"{now['graphs']} graphs ({now['cached']} from the cache), {now['breaks']} breaks"
+        words = f"{now['graphs']} new graphs ({now['cached']} cached), {now['breaks']} breaks"
         return f"{words}, {again} recompiled" if again else words
 
     def first_step_is_done(self) -> None:
