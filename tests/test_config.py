@@ -6,12 +6,14 @@ import types
 import typing
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from hasten.config import OptimizationLevel, PerformanceConfig
+from hasten.config import MemoryFormat, OptimizationLevel, PerformanceConfig
+from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.records.environment import Device, Environment
 from hasten.records.plan import NAIVE, Rung
@@ -28,6 +30,7 @@ from hasten.techniques.registry import all_techniques, decode
 from plain_loop import make_loader, make_model
 
 BASIC, ADVANCED, ULTRA = OptimizationLevel
+GPU = Device(kind="cuda", name="a GPU", count=1, memory_bytes=2**36, bf16=True, capability=(9, 0))
 ENVIRONMENT = Environment(
     device=Device(kind="cpu", name="a CPU", count=1, memory_bytes=0),
     cpu="a CPU",
@@ -38,8 +41,9 @@ ENVIRONMENT = Environment(
     shared_memory_bytes=0,
     system="Linux",
     compiler="/usr/bin/g++",
-    versions={"torch": "2.13"},
+    versions={"torch": "2.13", "triton": "3.6"},
 )
+WITH_GPU = msgspec.structs.replace(ENVIRONMENT, device=GPU)
 TRAITS = Traits(
     model=ModelTraits(
         name="Net", parameters=1, parameter_bytes=4, families=("linear",), repeated_blocks=()
@@ -55,10 +59,28 @@ TRAITS = Traits(
     optimizers=(OptimizerTraits(name="Adam", implementation="loop", can_fuse=True),),
     loss_reduction="mean",
 )
+OF_ALL_KINDS = msgspec.structs.replace(
+    TRAITS,
+    model=ModelTraits(
+        name="Net",
+        parameters=1,
+        parameter_bytes=4,
+        families=("conv", "linear", "recurrent"),
+        repeated_blocks=("Block",),
+        attention=("fused",),
+        resets_state=True,
+    ),
+)
+"""Something to do for every technique."""
+ONLY_IN_PLANS = {"late_readings"}
 
 
 def parts(config: PerformanceConfig, traits: Traits = TRAITS) -> dict[str, Any]:
     return config.resolve(ENVIRONMENT, traits).parts
+
+
+def parts_on_gpu(config: PerformanceConfig) -> dict[str, Any]:
+    return config.resolve(WITH_GPU, OF_ALL_KINDS).parts
 
 
 def other_values(kind: Any) -> list[Any]:
@@ -68,11 +90,15 @@ def other_values(kind: Any) -> list[Any]:
     if kind is bool:
         return [True, False]
     if kind is int:
-        return [0, 1, 2, 4]
+        return [1, 2, 4]
+    if kind is str:
+        return ["orthogonal"]  # of weights; the only field that is a name
     if kind is types.NoneType:
         return [None]
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return list(kind)
+    if typing.get_origin(kind) is typing.Literal:
+        return list(typing.get_args(kind))
     raise AssertionError(f"this test does not know values of {kind}")
 
 
@@ -84,22 +110,47 @@ def test_no_field_is_dead(name: str) -> None:
     changed = [
         (base, dataclasses.replace(base, **{name: value})) for base in bases for value in values
     ]
-    assert any(parts(base) != parts(other) for base, other in changed)
+    assert any(parts_on_gpu(base) != parts_on_gpu(other) for base, other in changed)
 
 
-@pytest.mark.parametrize("technique", all_techniques(), ids=lambda technique: technique.name)
-def test_every_bundled_technique_has_a_field_that_takes_it_in_and_out(technique: Any) -> None:
-    everything = PerformanceConfig(optimization_level=ULTRA)
-    fields = [each.name for each in dataclasses.fields(PerformanceConfig)]
-    left_out = {
-        name: set(parts(everything)) - set(parts(dataclasses.replace(everything, **{name: False})))
-        for name in fields
-        if name.startswith("enable_")
+def test_every_technique_is_chosen_by_a_level_or_named_by_a_field() -> None:
+    by_level = {
+        name
+        for level in OptimizationLevel
+        for resident in (None, False)
+        for name in parts_on_gpu(
+            PerformanceConfig(optimization_level=level, enable_resident_data=resident)
+        )
     }
-    taken_out = [name for name, names in left_out.items() if names == {technique.name}]
-    assert len(taken_out) == 1
-    asked = dataclasses.replace(PerformanceConfig(optimization_level=BASIC), **{taken_out[0]: True})
-    assert technique.name in parts(asked)
+    named = set(PerformanceConfig()._asked())
+    bundled = {technique.name for technique in all_techniques()}
+    assert bundled - by_level - named == ONLY_IN_PLANS
+    assert named <= bundled
+
+
+@pytest.mark.parametrize("name", PerformanceConfig()._asked())
+def test_a_technique_that_is_asked_for_is_in_the_plan_and_one_asked_away_is_not(name: str) -> None:
+    """Whatever the level, and whether it applies or not."""
+    switches = {each.name: each for each in dataclasses.fields(PerformanceConfig)}
+    values = {
+        "num_workers": 4,
+        "gradient_accumulation_steps": 2,
+        "weight_initialization": "orthogonal",
+    }
+    for field in switches:
+        if not field.startswith("enable_") and field not in values:
+            continue
+        asked = dataclasses.replace(
+            PerformanceConfig(optimization_level=BASIC), **{field: values.get(field, True)}
+        )
+        if asked._asked()[name]:
+            assert name in parts(asked)
+            break
+    else:
+        raise AssertionError(f"no field asks for {name}")
+    if field.startswith("enable_"):
+        away = dataclasses.replace(PerformanceConfig(optimization_level=ULTRA), **{field: False})
+        assert name not in parts_on_gpu(away)
 
 
 def test_basic_is_bitwise() -> None:
@@ -112,16 +163,64 @@ def test_advanced_adds_what_changes_rounding() -> None:
     plan = PerformanceConfig().resolve(ENVIRONMENT, TRAITS)
     assert plan.parts == {
         "batched_loader": {},
-        "compile": {"mode": "default"},
-        "fused_optimizer": {},
+        "compile": {"mode": "default", "regions": "whole", "backend": "inductor", "cache_dir": ""},
+        "fused_optimizer": {"implementation": "fused"},
     }
     assert plan == PerformanceConfig(optimization_level=ADVANCED).resolve(ENVIRONMENT, TRAITS)
 
 
 def test_ultra_adds_what_takes_long_to_prepare() -> None:
     found = parts(PerformanceConfig(optimization_level=ULTRA))
-    assert found["compile"] == {"mode": "max-autotune"}
+    assert found["compile"]["mode"] == "max-autotune-no-cudagraphs"
     assert set(found) == {"batched_loader", "compile", "fused_optimizer"}
+    on_gpu = parts_on_gpu(PerformanceConfig(optimization_level=ULTRA))
+    assert set(on_gpu) - set(parts_on_gpu(PerformanceConfig())) == {"whole_step_graph"}
+
+
+def test_what_leaves_another_nothing_to_do_takes_its_place() -> None:
+    found = parts_on_gpu(PerformanceConfig())
+    assert "resident_data" in found
+    assert not {"batched_loader", "overlapped_transfer"} & set(found)
+    without = parts_on_gpu(PerformanceConfig(enable_resident_data=False))
+    assert {"batched_loader", "overlapped_transfer"} <= set(without)
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [
+        (MemoryFormat.AUTO, True),
+        (MemoryFormat.CHANNELS_LAST, True),
+        (MemoryFormat.CONTIGUOUS, False),
+        (MemoryFormat.CHANNELS_FIRST, False),
+    ],
+)
+def test_a_memory_format_decides_by_name(layout: MemoryFormat, expected: bool) -> None:
+    config = PerformanceConfig(memory_format=layout)
+    assert ("memory_format" in parts_on_gpu(config)) is expected
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps=0 is not possible"),
+        ({"num_workers": -1}, "num_workers=-1 is not possible"),
+    ],
+)
+def test_a_wish_that_cannot_be_is_refused_at_once(wish: dict[str, Any], message: str) -> None:
+    with pytest.raises(HastenError, match=message):
+        PerformanceConfig(**wish)
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"weight_initialization": "kaimin"}, "kaimin"),
+        ({"enable_amp": True, "amp_dtype": "fp8"}, "fp8"),
+    ],
+)
+def test_a_name_that_no_technique_knows_is_refused(wish: dict[str, Any], message: str) -> None:
+    with pytest.raises(HastenError, match=message):
+        parts(PerformanceConfig(**wish))
 
 
 @pytest.mark.parametrize("level", list(OptimizationLevel))
@@ -176,7 +275,7 @@ def test_what_was_asked_for_and_cannot_apply_is_skipped_with_its_reason() -> Non
     run = Run(pipeline, plan)
     assert [str(each) for each in run.applied] == [
         "batched_loader: skipped (it is a list, not a plain DataLoader)",
-        "fused_optimizer: skipped (no optimizer here has a fused kernel)",
+        "fused_optimizer: skipped (no optimizer here has a fused implementation)",
     ]
     assert run.effects == []
     assert run.dataloader is batches

@@ -17,7 +17,7 @@ from hasten.host.environment import read_environment
 from hasten.records.applied import Applied
 from hasten.records.plan import Plan
 from hasten.records.recipe import other_machine, read_recipe
-from hasten.runtime.apply import apply_plan, undo_all
+from hasten.runtime.apply import LiveEffect, apply_plan, describe, undo_all
 from hasten.runtime.run import Run
 from hasten.task.pipeline import Pipeline
 from hasten.task.traits import read_traits
@@ -26,8 +26,17 @@ from hasten.techniques.technique import Stage
 
 Wish = PerformanceConfig | Plan
 """What the user wants, or what was decided already."""
-MODEL_STAGES = (Stage.INIT, Stage.LAYOUT, Stage.ATTENTION, Stage.CHECKPOINTING, Stage.COMPILE)
-STEP_STAGES = (Stage.OPTIMIZER, Stage.GRAPH)
+MODEL_STAGES = (Stage.INIT, Stage.LAYOUT, Stage.CHECKPOINTING, Stage.COMPILE)
+"""What changes the model itself, whoever calls it."""
+STEP_STAGES = (
+    Stage.PRECISION,
+    Stage.ATTENTION,
+    Stage.OPTIMIZER,
+    Stage.ACCUMULATION,
+    Stage.GRAPH,
+    Stage.READINGS,
+)
+"""What changes how a step goes about it."""
 
 
 class PerformanceOptimizer:
@@ -52,18 +61,26 @@ class PerformanceOptimizer:
         model: nn.Module,
         dataloader: Iterable[Any],
         optimizer: Optimizer,
-        loss_fn: Callable[[Any, Any], Tensor],
+        loss_fn: Callable[[Any, Any], Tensor] | None = None,
         *,
+        forward: Callable[[nn.Module, Any], Tensor] | None = None,
         clip_norm: float | None = None,
         scheduler: LRScheduler | None = None,
     ) -> Run:
         """``run.dataloader`` gives the batches, ``run.step(batch)`` does a whole step of them.
 
-        The step clips where ``clip_norm`` is given and steps ``scheduler`` once. ``run.applied``
-        says what was done, ``run.undo()`` takes it back.
+        Where batches are not (input, target) pairs give ``forward(model, batch)``, which returns
+        the loss, instead of ``loss_fn``. The step clips where ``clip_norm`` is given and steps
+        ``scheduler`` once. ``run.applied`` says what was done, ``run.undo()`` takes it back.
         """
         pipeline = Pipeline.from_loop(
-            model, dataloader, optimizer, loss_fn, clip_norm=clip_norm, scheduler=scheduler
+            model,
+            dataloader,
+            optimizer,
+            loss_fn,
+            forward=forward,
+            clip_norm=clip_norm,
+            scheduler=scheduler,
         )
         return Run(pipeline, _decide(self.wish, pipeline))
 
@@ -77,8 +94,12 @@ class ModelOptimizer:
 
     def __init__(self, wish: Wish | None = None) -> None:
         self.wish = wish or PerformanceConfig()
-        self.applied: list[Applied] = []
-        self._effects: list[Any] = []
+        self._effects: list[LiveEffect] = []
+        self._skipped: list[Applied] = []
+
+    @property
+    def applied(self) -> list[Applied]:
+        return describe(self._effects, self._skipped)
 
     def optimize_model(self, model: nn.Module) -> nn.Module:
         """The same model, changed in place."""
@@ -89,9 +110,9 @@ class ModelOptimizer:
             model=model, loader=(), optimizers=[], forward=model, device=parameter.device
         )
         plan = _only(_decide(self.wish, pipeline), MODEL_STAGES)
-        effects, applied = apply_plan(pipeline, plan)
+        effects, skipped = apply_plan(pipeline, plan)
         self._effects += effects
-        self.applied += applied
+        self._skipped += skipped
         return model
 
     def undo(self) -> None:
@@ -108,14 +129,21 @@ class TrainingOptimizer:
         self,
         model: nn.Module,
         optimizer: Optimizer,
-        loss_fn: Callable[[Any, Any], Tensor],
+        loss_fn: Callable[[Any, Any], Tensor] | None = None,
         *,
+        forward: Callable[[nn.Module, Any], Tensor] | None = None,
         clip_norm: float | None = None,
         scheduler: LRScheduler | None = None,
     ) -> Run:
         """A run whose ``step(batch)`` takes batches from the user's own loader."""
         pipeline = Pipeline.from_loop(
-            model, (), optimizer, loss_fn, clip_norm=clip_norm, scheduler=scheduler
+            model,
+            (),
+            optimizer,
+            loss_fn,
+            forward=forward,
+            clip_norm=clip_norm,
+            scheduler=scheduler,
         )
         return Run(pipeline, _only(_decide(self.wish, pipeline), STEP_STAGES))
 

@@ -1,9 +1,11 @@
-"""A technique that fails at its first real step is dropped; the training is as if never tried."""
+"""A technique that fails, at whichever step, is dropped; the training is as if never tried."""
 
+import random
 import traceback
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -130,7 +132,8 @@ def wrapping(log: list[str], mark: str, why_not: str | None = None) -> Callable[
 
 def make_pipeline(optimizer: Any = torch.optim.Adam) -> Pipeline:
     torch.manual_seed(9)
-    model = make_model()
+    model = Counting(*make_model().children())
+    counting[:] = [model]
     made = optimizer(model.parameters(), lr=0.01)
     scheduler = StepLR(made, 3, gamma=0.5)
     return Pipeline.from_loop(
@@ -272,13 +275,193 @@ def test_of_two_that_fail_only_together_the_last_applied_is_dropped() -> None:
     ]
 
 
-def test_a_technique_that_fails_later_is_not_hidden() -> None:
-    """Only the first step can be redone; afterwards an error is an error."""
-    register("late", broken("forward", calls=3))
+# Failures after the first step.
+
+
+def failing_when(place: str, when: Callable[[Any], bool]) -> Callable[..., Effect]:
+    """An effect whose forward, or whose backward, raises where ``when(batch)`` says so."""
+
+    def effect(pipeline: Pipeline) -> Effect:
+        before = pipeline.forward
+
+        def fail(*_: Any) -> None:
+            raise RuntimeError(f"broken {place}")
+
+        def forward(model: nn.Module, batch: Any) -> Any:
+            loss = before(model, batch)
+            if when(batch):
+                if place == "forward":
+                    fail()
+                loss.register_hook(fail)
+            return loss
+
+        def undo() -> None:
+            pipeline.forward = before
+
+        pipeline.forward = forward
+        return Effect(why="broken later", undo=undo)
+
+    return effect
+
+
+def at_the(step: int) -> Callable[[Any], bool]:
+    """By a count that the model keeps, so that it is put back with the rest of the model."""
+    return lambda batch: counting[0].calls == step
+
+
+class Counting(nn.Sequential):
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__(*layers)
+        self.calls = 0
+
+    def forward(self, *args: Any) -> Any:
+        self.calls += 1
+        return super().forward(*args)
+
+
+counting: list[Counting] = []
+"""The model of the run that is under test."""
+
+
+def partial_batch(batch: Any) -> bool:
+    return len(batch[0]) < 8
+
+
+@pytest.mark.parametrize("place", ["forward", "backward"])
+@pytest.mark.parametrize("when", ["third step", "partial batch"])
+def test_a_technique_that_fails_later_is_dropped_and_leaves_no_trace(place: str, when: str) -> None:
+    losses, end = expected({"fused_optimizer": {}})
+    chosen = partial_batch if when == "partial batch" else at_the(3)
+    register("late", failing_when(place, chosen))
+    pipeline = make_pipeline()
+    run = Run(pipeline, plan_of("late", "fused_optimizer"))
+    assert train(run) == losses
+    assert shown(run) == [
+        "fused_optimizer: done (Adam fused)",
+        f"late: fell back (RuntimeError: broken {place})",
+    ]
+    assert set(run.plan.parts) == {"fused_optimizer"}
+    run.undo()
+    assert outcome(pipeline) == end
+
+
+def test_two_techniques_may_fail_at_different_steps() -> None:
+    losses, end = expected({})
+    register("third", failing_when("forward", at_the(3)))
+    register("sixth", failing_when("backward", partial_batch))
+    pipeline = make_pipeline()
+    run = Run(pipeline, plan_of("third", "sixth"))
+    assert train(run) == losses
+    assert {each.technique: each.outcome for each in run.applied} == {
+        "third": "fell_back",
+        "sixth": "fell_back",
+    }
+    assert outcome(pipeline) == end
+
+
+def test_a_failure_inside_the_update_cannot_be_redone_and_is_raised_with_a_note() -> None:
+    def effect(pipeline: Pipeline) -> Effect:
+        optimizer, when = pipeline.optimizers[0], at_the(3)
+        work = optimizer.step
+
+        def step(*args: Any) -> Any:
+            done = work(*args)
+            if when(None):
+                raise RuntimeError("broken update")
+            return done
+
+        def undo() -> None:
+            optimizer.step = work  # type: ignore[method-assign]
+
+        optimizer.step = step  # type: ignore[method-assign,assignment]
+        return Effect(why="broken later", undo=undo)
+
+    register("late", effect)
     run = Run(make_pipeline(), plan_of("late"))
     train(run, 2)
-    with pytest.raises(RuntimeError, match="broken kernel"):
+    with pytest.raises(RuntimeError, match="broken update") as raised:
         train(run, 1)
+    assert raised.value.__notes__ == [
+        "Hasten could not redo this step: the weights were updated in part."
+    ]
+
+
+def test_an_error_of_the_users_own_at_a_later_step_leaves_what_the_raw_loop_leaves() -> None:
+    ends = []
+    for names in ((), ("harmless",)):
+        pipeline = make_pipeline()
+        good = pipeline.forward
+
+        def forward(model: nn.Module, batch: Any, good: Any = good) -> Any:
+            loss = good(model, batch)
+            if model.calls == 5:
+                raise NoLabel("no label")
+            return loss
+
+        pipeline.forward = forward
+        if names:
+            register("harmless", wrapping([], "mark"))
+        run, losses = Run(pipeline, plan_of(*names)), []
+        for batch in run.epoch():
+            try:
+                losses.append(float(run.step(batch)))
+            except NoLabel as error:
+                losses.append(str(error))
+        ends.append((losses, outcome(pipeline)))
+        assert [each.outcome for each in run.applied] == ["fell_back"] * len(names)
+    assert ends[0] == ends[1]
+
+
+def test_a_technique_with_a_problem_is_dropped_between_steps() -> None:
+    losses, end = expected({})
+    steps = [0]
+
+    def effect(pipeline: Pipeline) -> Effect:
+        def problem() -> str | None:
+            steps[0] += 1
+            return "it recompiles without end" if steps[0] == 4 else None
+
+        return Effect(why="fine so far", undo=lambda: None, problem=problem)
+
+    register("storm", effect)
+    pipeline = make_pipeline()
+    run = Run(pipeline, plan_of("storm"))
+    assert train(run) == losses
+    assert shown(run) == ["storm: fell back (it recompiles without end)"]
+    assert steps == [4]
+    assert outcome(pipeline) == end
+
+
+def test_the_scale_of_an_fp16_run_survives_a_fallback() -> None:
+    register("late", failing_when("forward", at_the(6)))
+    scales = []
+    for names in (("mixed_precision",), ("mixed_precision", "late")):
+        pipeline = make_pipeline(torch.optim.AdamW)
+        parts: dict[str, Any] = {name: {} for name in names}
+        parts["mixed_precision"] = {"dtype": "fp16", "initial_scale": 2.0**40}
+        run = Run(pipeline, Plan(parts=parts))
+        train(run)
+        assert pipeline.scaler is not None
+        scales.append(pipeline.scaler.get_scale())
+    assert scales[0] == scales[1] < 2.0**40
+
+
+def test_generators_of_python_and_numpy_are_put_back_where_a_step_draws_from_them() -> None:
+    def noisy(pipeline: Pipeline) -> Pipeline:
+        good = pipeline.forward
+        pipeline.forward = lambda model, batch: (
+            good(model, batch) * (1 + random.random() + np.random.rand())
+        )
+        return pipeline
+
+    torch.manual_seed(0)
+    random.seed(1)
+    np.random.seed(1)
+    plain = train(Run(noisy(make_pipeline())))
+    random.seed(1)
+    np.random.seed(1)
+    register("late", failing_when("backward", at_the(3)))
+    assert train(Run(noisy(make_pipeline()), plan_of("late"))) == plain
 
 
 # The user's own errors.

@@ -62,7 +62,8 @@ def _device(host_memory: int) -> Device:
         name=_cpu_name(),
         count=1,
         memory_bytes=host_memory,
-        bf16=torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+        # Not what oneDNN can do: it computes bf16 without the instructions too, and slowly.
+        bf16=torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported(),
     )
 
 

@@ -14,6 +14,7 @@ from hasten.runtime.run import Run
 from hasten.runtime.snapshot import named_state
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state
+from hasten.task.settings import plain_attributes
 
 # Which kernel updates the weights is a technique's choice; it is not state.
 IMPLEMENTATION_FLAGS = {"fused", "foreach", "capturable"}
@@ -38,12 +39,9 @@ def digest_state(pipeline: Pipeline) -> dict[str, str]:
 
 def _settings(model: nn.Module) -> list[str]:
     """Plain attributes of every module, such as the rate of a dropout or the mode it is in."""
-    return [
-        f"{name}.{key}={value!r}"
-        for name, module in model.named_modules()
-        for key, value in sorted(vars(module).items())
-        if isinstance(value, bool | int | float | str)
-    ]
+    names = {module: name for name, module in model.named_modules()}
+    values = plain_attributes(model)
+    return sorted(f"{names[module]}.{key}={value!r}" for (module, key), value in values.items())
 
 
 def digest_data(run: Run, epochs: int, limit_s: float) -> DataDigested:

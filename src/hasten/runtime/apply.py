@@ -46,6 +46,15 @@ def _apply(
     return technique.apply(pipeline, part)
 
 
+def describe(effects: list[LiveEffect], dropped: list[Applied]) -> list[Applied]:
+    """What each technique has come to, as of now."""
+    done = [
+        Applied(technique=live.technique, outcome="done", why=live.effect.words())
+        for live in effects
+    ]
+    return done + dropped
+
+
 def undo_all(effects: list[LiveEffect]) -> None:
     while effects:
         effects.pop().effect.undo()

@@ -14,10 +14,9 @@ from torch import Tensor
 from hasten.records.applied import Applied
 from hasten.records.plan import Plan
 from hasten.runtime.apply import apply_plan, undo_all
-from hasten.runtime.rewind import Rewind
+from hasten.runtime.rewind import HostState, Rewind
 from hasten.runtime.snapshot import Snapshot
 from hasten.task.pipeline import Pipeline
-from hasten.task.seed import host_random_state, same_host_random_state
 
 if TYPE_CHECKING:
     from hasten.runtime.run import Run
@@ -30,14 +29,14 @@ def first_step(run: "Run", batch: Any) -> tuple[Tensor, bool]:
     single one is to blame all are dropped. A failure of the plain step is the user's own.
     Returns the loss, and whether all that is applied now has shown that it runs.
     """
-    snapshot, host = Snapshot(run.pipeline), host_random_state()
+    snapshot, host = Snapshot(run.pipeline), HostState(run.model)
     try:
         loss = run.pipeline.step(batch)
     except Exception as error:  # noqa: BLE001  # whatever a technique raises, training goes on
         failure = error
     else:
         trusted = _drop_what_did_not_run(run)
-        _watch(run, draws_on_host=not same_host_random_state(host))
+        _watch(run, host)
         return loss, trusted
     # Not inside the handler: what the user's code raises now has nothing of ours behind it.
     snapshot.restore()  # before the undo: the state was taken under these effects
@@ -67,8 +66,8 @@ def later_step(run: "Run", batch: Any) -> Tensor:
     return loss
 
 
-def _watch(run: "Run", *, draws_on_host: bool) -> None:
-    run.rewind = Rewind(run.eager, draws_on_host=draws_on_host)
+def _watch(run: "Run", before: HostState) -> None:
+    run.rewind = Rewind(run.eager, before)
     run.eager.before = run.rewind.note
 
 
@@ -77,7 +76,7 @@ def _redo_without_guilty(run: "Run", batch: Any, failure: Exception) -> tuple[Te
     names = [live.technique for live in run.effects]
     take_over_scale = _keep_scale(run.pipeline)
     undo_all(run.effects)
-    plain, host = Snapshot(run.pipeline), host_random_state()
+    plain, host = Snapshot(run.pipeline), HostState(run.model)
     suspects = [{name} for name in reversed(names)] if len(names) > 1 else []
     for guilty in [*suspects, set(names)]:
         kept = [name for name in names if name not in guilty]
@@ -98,7 +97,7 @@ def _redo_without_guilty(run: "Run", batch: Any, failure: Exception) -> tuple[Te
         run.dropped += skipped
         _record(run, dict.fromkeys((name for name in names if name in guilty), _brief(failure)))
         trusted = _drop_what_did_not_run(run)
-        _watch(run, draws_on_host=not same_host_random_state(host))
+        _watch(run, host)
         return loss, trusted
     raise AssertionError("the last suspect is the whole plan, which returns or raises")
 

@@ -2,9 +2,10 @@
 
 A step that fails before its optimizer has left the weights alone. What may have moved are buffers
 (such as BatchNorm's statistics), random generators, carried state and gradients; the last are made
-anew by each step. A buffer is copied only where its version tells that it moved since the last
-copy, so that a mask that never moves is copied once. The generators of Python and NumPy are slow to
-read, and noted only where the first step was seen to draw on the host.
+anew by each step. Small buffers are copied each time, since kernels such as BatchNorm's write to
+them without telling; a large one, such as a mask, only where its version tells that it moved. What
+is slow to read, the generators of Python and NumPy and attributes of modules such as
+counters, is noted only as far as the first step moved it.
 """
 
 from collections import defaultdict
@@ -13,15 +14,24 @@ import torch
 from torch import Tensor, nn
 
 from hasten.step.eager import EagerStep
-from hasten.task.seed import host_random_state, restore_host_random_state
+from hasten.task.seed import (
+    host_random_state,
+    restore_host_random_state,
+    same_host_random_state,
+)
+from hasten.task.settings import plain_attributes, restore_attributes
+
+SMALL = 65_536
+"""Elements."""
 
 
 class Rewind:
     """``note`` before each step, ``restore`` after one that failed."""
 
-    def __init__(self, eager: EagerStep, *, draws_on_host: bool) -> None:
+    def __init__(self, eager: EagerStep, before: "HostState") -> None:
+        """``before``: taken before the first step, which is done by now."""
         self._eager = eager
-        self._draws_on_host = draws_on_host
+        self._draws_on_host, self._counters = before.what_moved()
         pipeline = eager.pipeline
         self._shadows = [
             _Shadow(module, name)
@@ -41,6 +51,7 @@ class Rewind:
         self._states = [each.get_state() for each in self._generators]
         if self._draws_on_host:
             self._host = host_random_state()
+        self._attributes = {(module, key): vars(module)[key] for module, key in self._counters}
         self._carried = self._eager.pipeline.carried_state
         moved = [shadow for shadow in self._shadows if shadow.is_behind()]
         if moved:
@@ -55,6 +66,7 @@ class Rewind:
             shadow.restore()
         if self._draws_on_host:
             restore_host_random_state(self._host)
+        restore_attributes(self._attributes)
         for generator, state in zip(self._generators, self._states, strict=True):
             generator.set_state(state)
         pipeline = self._eager.pipeline
@@ -64,8 +76,23 @@ class Rewind:
         return True
 
 
+class HostState:
+    """Of Python's and NumPy's random generators and of all that modules keep as plain values."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._random = host_random_state()
+        self._attributes = plain_attributes(model)
+
+    def what_moved(self) -> tuple[bool, list[tuple[nn.Module, str]]]:
+        """Whether draws were made on the host, and the attributes that are not what they were."""
+        now = plain_attributes(self._model)
+        changed = [place for place in now if now[place] != self._attributes.get(place)]
+        return not same_host_random_state(self._random), changed
+
+
 class _Shadow:
-    """A buffer of a module and a copy of it: on the host while it never moves."""
+    """A buffer of a module and a copy of it; a large one's is on the host while it never moves."""
 
     def __init__(self, module: nn.Module, name: str) -> None:
         self._module, self._name = module, name
@@ -85,12 +112,12 @@ class _Shadow:
         if buffer is not self.buffer:  # the model has put another tensor in its place
             self._take(self.now())
             return False
-        return buffer._version != self.version
+        return buffer.numel() <= SMALL or buffer._version != self.version
 
     def restore(self) -> None:
         if self._module._buffers[self._name] is not self.buffer:
             self._module._buffers[self._name] = self.buffer
-        if self.buffer._version != self.version:
+        if self.buffer.numel() <= SMALL or self.buffer._version != self.version:
             self.buffer.copy_(self.copy)
 
 

@@ -10,7 +10,7 @@ from hasten.errors import HastenError
 from hasten.records.applied import Applied
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime import fallback
-from hasten.runtime.apply import LiveEffect, apply_plan, undo_all
+from hasten.runtime.apply import LiveEffect, apply_plan, describe, undo_all
 from hasten.runtime.rewind import Rewind
 from hasten.step.eager import EagerStep
 from hasten.step.readings import Readings
@@ -39,11 +39,7 @@ class Run:
     @property
     def applied(self) -> list[Applied]:
         """What each technique of the plan has come to, as of now."""
-        done = [
-            Applied(technique=live.technique, outcome="done", why=live.effect.words())
-            for live in self.effects
-        ]
-        return done + self.dropped
+        return describe(self.effects, self.dropped)
 
     @property
     def is_warming(self) -> bool:

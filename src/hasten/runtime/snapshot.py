@@ -11,11 +11,16 @@ from torch.utils import _pytree as pytree
 
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state, restore_random_state
+from hasten.task.settings import (
+    forget_other_attributes,
+    plain_attributes,
+    restore_attributes,
+)
 
 
 class Snapshot:
-    """Weights, gradients, all buffers, optimizers, schedulers, the scaler, carried state, random
-    generators; not the loader.
+    """Weights, gradients, all buffers, optimizers, schedulers, the scaler, carried state, plain
+    attributes of modules, random generators; not the loader.
 
     Restored into the same objects, under the same effects as when it was taken.
     """
@@ -34,6 +39,7 @@ class Snapshot:
         self._pipeline = pipeline
         self._carried = _keep(pipeline.carried_state)
         self._scaler = _ScalerState(pipeline.scaler) if pipeline.scaler is not None else None
+        self._attributes = plain_attributes(pipeline.model)
         self._random = random_state()
 
     @torch.no_grad()
@@ -53,6 +59,8 @@ class Snapshot:
         self._pipeline.carried_state = _give_back(self._carried)
         if self._scaler is not None:
             self._scaler.restore()
+        restore_attributes(self._attributes)
+        forget_other_attributes(self._pipeline.model, self._attributes)
         restore_random_state(self._random)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -84,8 +85,9 @@ class Pipeline:
         model: nn.Module,
         loader: Iterable[Any],
         optimizer: Optimizer,
-        loss: Callable[[Any, Any], Tensor],
+        loss: Callable[[Any, Any], Tensor] | None = None,
         *,
+        forward: Callable[[nn.Module, Any], Tensor] | None = None,
         clip_norm: float | None = None,
         scheduler: LRScheduler | None = None,
     ) -> "Pipeline":
@@ -93,11 +95,18 @@ class Pipeline:
         parameter = next(model.parameters(), None)
         if parameter is None:
             raise HastenError(f"{type(model).__name__} has no parameters.", fix="Pass a model.")
+        if loss is not None and forward is None:
+            forward = partial(loss_of_pair, loss)
+        elif forward is None or loss is not None:
+            raise HastenError(
+                f"{'Neither' if loss is None else 'Both'} of loss_fn and forward given.",
+                fix="Give loss_fn(output, target), or forward(model, batch) that returns the loss.",
+            )
         return cls(
             model=model,
             loader=loader,
             optimizers=[optimizer],
-            forward=lambda model, batch: loss_of_pair(loss, model, batch),
+            forward=forward,
             device=parameter.device,
             clip_norm=clip_norm,
             schedulers=[scheduler] if scheduler else [],

@@ -147,9 +147,13 @@ class _Counts:
 
     def __str__(self) -> str:
         now = {key: value - self._start[key] for key, value in self._read().items()}
+        words = _plural(now["graphs"], "new graph")
+        if now["cached"]:
+            words += f" ({now['cached']} from the cache)"
         again = self._again()
-        words = f"{now['graphs']} new graphs ({now['cached']} cached), {now['breaks']} breaks"
-        return f"{words}, {again} recompiled" if again else words
+        if again:
+            words += f", {again} of them after the first step"
+        return f"{words}, {_plural(now['breaks'], 'break')}"
 
     def first_step_is_done(self) -> None:
         self._after_first = counters["stats"]["unique_graphs"]
@@ -162,6 +166,10 @@ class _Counts:
     def storm(self) -> str | None:
         again = self._again()
         return f"it compiled {again} more graphs after the first step" if again > STORM else None
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 class _CompiledCall:

@@ -90,9 +90,9 @@ def all_techniques() -> list[Technique[Any]]:
     return sorted(_techniques.values(), key=_order)
 
 
-def _order(technique: Technique[Any]) -> tuple[int, bool, str]:
-    """Within a stage, first those that leave others nothing to do."""
-    return technique.stage, not technique.instead_of, technique.name
+def _order(technique: Technique[Any]) -> tuple[int, int, str]:
+    """Within a stage, first those that leave the most others nothing to do."""
+    return technique.stage, -len(technique.instead_of), technique.name
 
 
 def get_technique(name: str, *, where: str = "") -> Technique[Any]:
