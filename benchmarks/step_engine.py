@@ -2,11 +2,12 @@
 
 Each arm trains the same task from the same first weights in a process of its own. All are built
 and warmed up at the same time, so that their warm-up times are those of a busy machine. One after
-the other they record the losses of their first steps: arms with a loader draw the same order, the
-expert one of its own. Then short blocks alternate, in random order within each round; whoever is
-not measured is stopped, and before each block a loader's prefetched batches are used up. The ratio
-of two arms is the median over rounds, with a block-bootstrap interval. The expert is the better of
-two variants. Absent packages and failed arms are rows.
+the other they record the losses of their first steps: arms with a loader draw the same order in
+the first epoch (workers that live on draw another one later), the expert one of its own. Then
+short blocks alternate, in random order within each round; whoever is not measured is stopped, and
+before each block a loader's prefetched batches are used up. The ratio of two arms is the median
+over rounds, with a block-bootstrap interval. The expert is the better of two variants. Absent
+packages and failed arms are rows.
 
 On a machine without the repository's history, name the commit with --commit.
 """

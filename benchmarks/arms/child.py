@@ -49,6 +49,8 @@ class Child:
         self._first_losses = self._losses(WARM_STEPS)
         warm = time.perf_counter()
         wait_for_children_to_rest()
+        if workload.on_cuda():
+            torch.cuda.empty_cache()  # six arms share the device; one keeps only what it uses
         return {
             "batch_size": self._arm.rows,
             "build_s": round(built - start, 2),

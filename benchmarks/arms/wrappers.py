@@ -16,7 +16,7 @@ NOTES = {"attention": "fused", "workers": workload.MANY_WORKERS}
 
 class Fabric:
     def __init__(self, setting: workload.Setting) -> None:
-        fabric = _import_first("lightning_fabric", "lightning.fabric")
+        fabric = import_first("lightning_fabric", "lightning.fabric")
         self._precision = "bf16-mixed" if workload.on_cuda() else "32-true"
         self._fabric = fabric.Fabric(
             accelerator=workload.device().type, devices=1, precision=self._precision
@@ -51,7 +51,7 @@ class Fabric:
 
 class Accelerate:
     def __init__(self, setting: workload.Setting) -> None:
-        accelerate = _import_first("accelerate")
+        accelerate = import_first("accelerate")
         self._precision = "bf16" if workload.on_cuda() else "no"
         self._accelerator = accelerate.Accelerator(
             mixed_precision=self._precision, dynamo_backend="inductor", cpu=not workload.on_cuda()
@@ -85,7 +85,7 @@ class Accelerate:
         }
 
 
-def _import_first(*names: str) -> ModuleType:
+def import_first(*names: str) -> ModuleType:
     for name in names:
         try:
             return importlib.import_module(name)
