@@ -47,7 +47,7 @@ def _count_host_waits(step: Callable[[], Any]) -> int:
             _repeat(step)
         finally:
             torch.cuda.set_sync_debug_mode(before)
-    return sum("synchronizing" in str(each.message) for each in caught)
+    return sum("called a synchronizing" in str(each.message) for each in caught)
 
 
 def _peak_added(step: Callable[[], Any]) -> int:

@@ -10,7 +10,6 @@ a step takes more than by hand.
 
 import argparse
 import dataclasses
-import os
 import random
 import statistics
 import time
@@ -43,8 +42,7 @@ WARM_STEPS = 50
 
 def main() -> None:
     arguments = _parse()
-    if arguments.device == "cpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    workload.choose_device(arguments.device)
     figures: dict[str, Any] = {"rounds": arguments.rounds, "steps_per_block": arguments.steps}
     for name, makers in COMPARISONS.items():
         figures[name] = compare(makers, arguments)

@@ -14,27 +14,25 @@ On a machine without the repository's history, name the commit with --commit.
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 from arms.process import ArmProcess
 from arms.session import Session
-from arms.workload import Setting
+from arms.workload import Setting, choose_device
 from results_file import RESULTS, write_results
 
 WORKLOADS = ("bloom", "battery", "lensing", "microbiome", "gpt")
 ARMS = ("naive", "fabric", "accelerate", "expert", "expert_graph", "ours")
+PLACES = ("out", "commit")
+"""Arguments that say nothing of the measurement."""
 
 
 def main() -> None:
     arguments = _parse()
-    if arguments.device == "cpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # for the arms, and for what the file says
-    settings = {
-        key: value for key, value in vars(arguments).items() if key not in ("out", "commit")
-    }
+    choose_device(arguments.device)
+    settings = {key: each for key, each in vars(arguments).items() if key not in PLACES}
     found: dict[str, Any] = {}
     for workload in arguments.workloads:
         found[workload] = measure(workload, arguments)

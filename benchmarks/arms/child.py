@@ -30,6 +30,7 @@ ARMS: dict[str, Callable[[workload.Setting], workload.Arm]] = {
 }
 WARM_STEPS = 10
 """Compilation, the choice of kernels and the capture of graphs are done after these."""
+PR_SET_PDEATHSIG = 1
 MINIMUM_STEPS = 2
 """Of a block."""
 
@@ -124,9 +125,11 @@ def serve(child: Child, replies: TextIO) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """A process that is stopped would outlive a parent that was killed."""
+    """A process that is stopped would outlive a parent that was killed, and so would its workers."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        prctl = ctypes.CDLL(None).prctl
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.register_at_fork(after_in_child=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
     if os.getppid() != parent:
         raise SystemExit(0)
 

@@ -49,7 +49,8 @@ class ArmProcess:
     def receive(self, until: float) -> dict[str, Any]:
         """The answer; ``until`` is a time of the monotonic clock."""
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], until - time.monotonic())
+        left_s = max(0.0, until - time.monotonic())
+        ready, _, _ = select.select([self._process.stdout], [], [], left_s)
         if not ready:
             raise ArmError({"outcome": "failed", "why": "no answer in time"})
         line = self._process.stdout.readline()

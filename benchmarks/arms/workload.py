@@ -1,6 +1,7 @@
 """What all arms share: the task with its first weights, the batch size, the clip, the optimizer."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -56,6 +57,14 @@ class Arm(Protocol):
 
     def notes(self) -> dict[str, Any]:
         """What a reader of the results should know."""
+
+
+def choose_device(kind: str) -> None:
+    """For this process and those that it starts; before anything has touched a device."""
+    if kind == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    elif not on_cuda():
+        raise SystemExit("There is no CUDA device here. Use --device cpu.")
 
 
 def device() -> torch.device:
