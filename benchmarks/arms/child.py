@@ -125,7 +125,7 @@ def serve(child: Child, replies: TextIO) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """A process that is stopped would outlive a parent that was killed, and so would its workers."""
+    """Stopped, we would outlive a parent that was killed, and our loader workers us."""
     if sys.platform == "linux":
         prctl = ctypes.CDLL(None).prctl
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
