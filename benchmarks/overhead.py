@@ -43,6 +43,7 @@ WARM_STEPS = 50
 def main() -> None:
     arguments = _parse()
     workload.choose_device(arguments.device)
+    torch.set_num_threads(1)  # so small a step gains nothing by more, and they wait for each other
     figures: dict[str, Any] = {"rounds": arguments.rounds, "steps_per_block": arguments.steps}
     for name, makers in COMPARISONS.items():
         figures[name] = compare(makers, arguments)
