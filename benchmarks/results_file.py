@@ -14,7 +14,9 @@ from hasten.host.environment import read_environment
 RESULTS = Path(__file__).parent / "results"
 
 
-def write_results(name: str, figures: dict[str, Any], *, commit: str = "") -> Path:
+def write_results(
+    name: str, figures: dict[str, Any], *, commit: str = "", folder: Path = RESULTS
+) -> Path:
     now = datetime.now(UTC)
     document = {
         "benchmark": name,
@@ -25,8 +27,8 @@ def write_results(name: str, figures: dict[str, Any], *, commit: str = "") -> Pa
         "environment": msgspec.to_builtins(read_environment()),
         **figures,
     }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{now:%Y-%m-%d}-{name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{now:%Y-%m-%d}-{name}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
     print(f"wrote {path}")
     return path

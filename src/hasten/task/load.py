@@ -89,7 +89,7 @@ def place_of(factory: Factory) -> Place | None:
 def _gallery_factory(name: str) -> Factory:
     name, _, size = name.partition("@")
     gallery = importlib.import_module("hasten.gallery")
-    names = [each.name for each in pkgutil.iter_modules(gallery.__path__)]
+    names = [each.name for each in pkgutil.iter_modules(gallery.__path__) if each.ispkg]
     if name not in names:
         raise unknown_name("gallery workload", name, names)
     module = importlib.import_module(f"hasten.gallery.{name}.task")

@@ -1,0 +1,1 @@
+"""Pre-training a language model of the shape of GPT-2, 124 million parameters."""

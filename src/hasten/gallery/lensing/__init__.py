@@ -1,0 +1,1 @@
+"""Telling galaxies that a gravitational lens has drawn out to a ring from those it has not."""

@@ -1,0 +1,67 @@
+"""ResNet-18 as torchvision builds it, with the same parameters in the same places."""
+
+import torch
+from torch import Tensor, nn
+
+from hasten.gallery.lensing.data import BANDS, CLASSES
+
+
+class ResidualBlock(nn.Module):
+    """Two 3 x 3 convolutions around which the input is added, resized where it has to be."""
+
+    def __init__(self, channels_in: int, channels: int, stride: int) -> None:
+        super().__init__()
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(channels_in, channels, 3, stride, padding=1, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False),
+            nn.BatchNorm2d(channels),
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or channels_in != channels:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)
+            )
+
+    def forward(self, images: Tensor) -> Tensor:
+        added: Tensor = self.convolutions(images) + self.shortcut(images)
+        return torch.relu(added)
+
+
+class ResNet18(nn.Module):
+    """One logit for each class. ``width`` is 64 in the original; a narrower one is for tests."""
+
+    def __init__(self, width: int = 64, classes: int = CLASSES) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv2d(BANDS, width, 7, stride=2, padding=3, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(3, stride=2, padding=1),
+        )
+        self.stages = nn.Sequential(
+            make_stage(width, width, stride=1),
+            make_stage(width, 2 * width, stride=2),
+            make_stage(2 * width, 4 * width, stride=2),
+            make_stage(4 * width, 8 * width, stride=2),
+        )
+        self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(8 * width, classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.pool(self.stages(self.stem(images))))
+        return logits
+
+
+def make_stage(channels_in: int, channels: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(
+        ResidualBlock(channels_in, channels, stride), ResidualBlock(channels, channels, stride=1)
+    )
+
+
+def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs.argmax(dim=1) == targets).float().mean()
