@@ -20,6 +20,7 @@ PACKAGE = Path(hasten.__file__).parent
 COMMANDS = {
     "bench": ["TASK", "A", "B", "--seed", "--json"],
     "env": ["--json"],
+    "explain": ["TECHNIQUE", "--json"],
     "prove": ["TASK", "RECIPE", "--seed", "--json"],
     "tune": ["TASK", "--out", "--minutes", "--seed", "--json"],
 }
@@ -29,6 +30,7 @@ NAMES = [
     "CannotApply",
     "Effect",
     "HastenError",
+    "MemoryFormat",
     "Metric",
     "ModelOptimizer",
     "OptimizationLevel",

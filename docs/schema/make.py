@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hasten.records.explanation import Explanations
 from hasten.records.recipe import Evidence
 from hasten.records.report import BenchReport, ProofReport
 from hasten.report.environment import EnvironmentReport
@@ -15,6 +16,7 @@ DOCUMENTS = {
     "tune": Evidence,
     "bench": BenchReport,
     "prove": ProofReport,
+    "explain": Explanations,
     "env": EnvironmentReport,
 }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from hasten.config import MemoryFormat as MemoryFormat
     from hasten.config import OptimizationLevel as OptimizationLevel
     from hasten.config import PerformanceConfig as PerformanceConfig
     from hasten.errors import HastenError as HastenError
@@ -33,6 +34,7 @@ _HOMES = {
     "CannotApply": "hasten.techniques.technique",
     "Effect": "hasten.techniques.technique",
     "HastenError": "hasten.errors",
+    "MemoryFormat": "hasten.config",
     "Metric": "hasten.task.task",
     "ModelOptimizer": "hasten.optimizer",
     "OptimizationLevel": "hasten.config",

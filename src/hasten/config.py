@@ -42,6 +42,24 @@ DEEPEST_RUNG = {
 }
 
 
+FIELDS = {
+    "mixed_precision": "enable_amp",
+    "matmul_precision": "enable_tf32",
+    "compile": "enable_compile",
+    "activation_checkpointing": "enable_gradient_checkpointing",
+    "memory_format": "enable_memory_format_optimization",
+    "attention": "enable_flash_attention",
+    "fused_optimizer": "enable_fused_optimizer",
+    "whole_step_graph": "enable_cuda_graphs",
+    "batched_loader": "enable_batched_loading",
+    "resident_data": "enable_resident_data",
+    "loader_workers": "num_workers",
+    "gradient_accumulation": "gradient_accumulation_steps",
+    "weight_initialization": "weight_initialization",
+}
+"""The field of a PerformanceConfig that asks for a technique by name."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PerformanceConfig:
     """Wishes. None means: you decide."""
@@ -104,17 +122,8 @@ class PerformanceConfig:
         layout = self.enable_memory_format_optimization
         if self.memory_format is not MemoryFormat.AUTO and layout is None:
             layout = self.memory_format not in first
-        return {
-            "mixed_precision": self.enable_amp,
-            "matmul_precision": self.enable_tf32,
-            "compile": self.enable_compile,
-            "activation_checkpointing": self.enable_gradient_checkpointing,
+        return {name: getattr(self, field) for name, field in FIELDS.items()} | {
             "memory_format": layout,
-            "attention": self.enable_flash_attention,
-            "fused_optimizer": self.enable_fused_optimizer,
-            "whole_step_graph": self.enable_cuda_graphs,
-            "batched_loader": self.enable_batched_loading,
-            "resident_data": self.enable_resident_data,
             "loader_workers": True if self.num_workers else None,
             "gradient_accumulation": True if self.gradient_accumulation_steps > 1 else None,
             "weight_initialization": True if self.weight_initialization else None,
@@ -123,13 +132,9 @@ class PerformanceConfig:
     def _by_level(
         self, technique: Technique[Any], environment: Environment, traits: Traits
     ) -> bool:
-        level = self.optimization_level
-        if technique.reserved_for == "asked":
-            return False
-        if technique.reserved_for == "ultra" and level is not OptimizationLevel.ULTRA:
-            return False
-        allowed = technique.rung.depth() <= DEEPEST_RUNG[level].depth()
-        return allowed and refusal(technique, environment, traits) is None
+        return _may_choose(self.optimization_level, technique) and (
+            refusal(technique, environment, traits) is None
+        )
 
     def _settings(
         self, technique: Technique[Any], environment: Environment, traits: Traits
@@ -153,3 +158,16 @@ class PerformanceConfig:
             "weight_initialization": {"scheme": self.weight_initialization},
         }
         return named.get(name)
+
+
+def lowest_level(technique: Technique[Any]) -> OptimizationLevel | None:
+    """The first level that chooses it, where it can apply; None where none does unasked."""
+    return next((level for level in OptimizationLevel if _may_choose(level, technique)), None)
+
+
+def _may_choose(level: OptimizationLevel, technique: Technique[Any]) -> bool:
+    if technique.reserved_for == "asked":
+        return False
+    if technique.reserved_for == "ultra" and level is not OptimizationLevel.ULTRA:
+        return False
+    return technique.rung.depth() <= DEEPEST_RUNG[level].depth()

@@ -14,6 +14,7 @@ import msgspec
 from hasten import __version__
 from hasten.cli.bench import bench
 from hasten.cli.env import env
+from hasten.cli.explain import explain
 from hasten.cli.prove import prove
 from hasten.cli.tune import tune
 from hasten.errors import HastenError
@@ -35,7 +36,7 @@ def hasten() -> None:
     """
 
 
-for command in (tune, bench, prove, env):
+for command in (tune, bench, prove, explain, env):
     hasten.add_command(command)
 
 

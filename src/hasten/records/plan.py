@@ -24,9 +24,21 @@ class Rung(StrEnum):
         """0 for the best rung; a plan is on the deepest rung of its parts."""
         return list(Rung).index(self)
 
+    def meaning(self) -> str:
+        """In words, for people."""
+        return MEANINGS[self]
+
     @staticmethod
     def deepest(rungs: Iterable["Rung"]) -> "Rung":
         return max(rungs, key=Rung.depth, default=Rung.BITWISE)
+
+
+MEANINGS = {
+    Rung.BITWISE: "losses, gradients and weights are the same to the bit",
+    Rung.ROUNDING: "the numbers differ as two orders of one sum differ, and by no more",
+    Rung.PARITY: "the precision changes; it has to train as well as before",
+    Rung.CHANGES_TRAINING: "it is another training, and not to be judged by its speed",
+}
 
 
 class Plan(Record, frozen=True, kw_only=True):

@@ -28,10 +28,11 @@ class CompilePart(Part, frozen=True, kw_only=True):
     mode: Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"] = (
         "default"
     )
+    """"reduce-overhead" adds CUDA graphs; "max-autotune" those, and times many kernels."""
     regions: Literal["whole", "blocks"] = "whole"
     """"blocks": each of the model's repeated blocks by itself, which compiles once for all."""
     backend: Literal["inductor", "aot_eager", "eager"] = "inductor"
-    """The last two trace without generating code, to find out what fails."""
+    """"aot_eager" and "eager" trace without generating code, to find out what fails."""
     cache_dir: str = ""
     """Where compiled code is kept for later runs; empty: where torch keeps it."""
 
@@ -50,8 +51,8 @@ class CompileTechnique(Technique[CompilePart]):
     )
     limits = (
         "Recurrent layers stay eager. Whatever cannot be traced breaks the graph in two, and "
-        "moving shapes compile again; both are counted, and a run that compiles without end is "
-        "set back."
+        "moving shapes compile again; both are counted, and a run that compiles without end falls "
+        "back."
     )
     needs = "On a CPU a C++ compiler; on a GPU triton."
     slow_to_prepare = True

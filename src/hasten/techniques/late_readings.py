@@ -29,9 +29,9 @@ class LateReadingsTechnique(Technique[LateReadingsPart]):
     rung = Rung.BITWISE
     answers = ("sync-bound",)
     about = "Copies loss, gradient norm and scale to pinned memory; run.readings.latest() has them."
-    helps = "Loops that log: ``loss.item()`` waits for all that the device has still to do."
+    helps = "Loops that log: `loss.item()` waits for all that the device has still to do."
     costs = "A small copy behind each step that is read. Figures arrive some steps late."
-    limits = "The loop must ask ``run.readings.latest()`` instead of ``loss.item()``."
+    limits = "The loop must ask `run.readings.latest()` instead of `loss.item()`."
     needs = "Any CPU or GPU; only a GPU has anything to wait for."
     reserved_for = "asked"
 

@@ -17,6 +17,7 @@ from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Techni
 
 class LoaderWorkersPart(Part, frozen=True, kw_only=True):
     workers: Annotated[int, Meta(ge=1)] = 2
+    """Processes, in place of as many as the loader had."""
 
 
 class LoaderWorkersTechnique(Technique[LoaderWorkersPart]):

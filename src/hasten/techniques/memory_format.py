@@ -18,6 +18,7 @@ CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
 
 class MemoryFormatPart(Part, frozen=True, kw_only=True):
     format: Literal["channels_last"] = "channels_last"
+    """Of weights and images in memory; the channels of a pixel stand side by side."""
 
 
 class MemoryFormatTechnique(Technique[MemoryFormatPart]):

@@ -17,6 +17,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 class MixedPrecisionPart(Part, frozen=True, kw_only=True):
     dtype: Literal["bf16", "fp16"] = "bf16"
+    """Of matrix products; "fp16" brings a gradient scaler."""
     initial_scale: float = 65536.0
     """Of the loss, for fp16 only; it adapts from there over the whole run."""
 

@@ -6,6 +6,7 @@ import msgspec
 
 from hasten.errors import HastenError
 from hasten.records.environment import Environment
+from hasten.records.fields import field_docs
 from hasten.records.plan import Plan
 from hasten.records.recipe import Recipe
 from hasten.records.record import from_builtins, unknown_name
@@ -158,5 +159,9 @@ def _part_schema(technique: Technique[Any]) -> tuple[dict[str, Any], dict[str, A
         [technique.part], ref_template=f"#/$defs/{prefix}{{name}}"
     )
     part = components.pop(technique.part.__name__)
+    docs = field_docs(technique.part)
+    for name, field in part["properties"].items():
+        if name in docs:
+            field["description"] = docs[name]
     others = {prefix + name: component for name, component in components.items()}
     return {**part, "description": technique.about}, others

@@ -27,6 +27,7 @@ class WeightInitializationPart(Part, frozen=True, kw_only=True):
     scheme: Literal[
         "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal", "orthogonal"
     ] = "kaiming_normal"
+    """As in torch.nn.init; the kaiming ones are for ReLU."""
 
 
 class WeightInitializationTechnique(Technique[WeightInitializationPart]):

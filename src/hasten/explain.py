@@ -1,0 +1,92 @@
+"""A technique in words, from its own file: what it does, what it costs, how to switch it on."""
+
+from enum import Enum
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from hasten.config import FIELDS, lowest_level
+from hasten.records.explanation import Explanation, Explanations, Setting
+from hasten.records.fields import field_docs
+from hasten.records.plan import RawPart
+from hasten.records.record import to_toml, unknown_name
+from hasten.techniques.registry import all_techniques
+from hasten.techniques.technique import Part, Technique
+
+WORDS = {
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+}
+"""For the types of JSON Schema."""
+
+
+def explain(name: str | None = None) -> Explanations:
+    """Of the technique with that name; of all of them where none is given."""
+    known = {each.name: each for each in all_techniques()}
+    if name is not None and name not in known:
+        raise unknown_name("technique", name, known)
+    asked = known.values() if name is None else [known[name]]
+    return Explanations(techniques=tuple(_explain(each) for each in asked))
+
+
+def _explain(technique: Technique[Any]) -> Explanation:
+    level = lowest_level(technique)
+    part: RawPart = msgspec.to_builtins(technique.part())
+    return Explanation(
+        technique=technique.name,
+        stage=technique.stage.name.lower(),
+        about=technique.about,
+        helps=technique.helps,
+        costs=technique.costs,
+        rung=technique.rung,
+        rung_means=technique.rung.meaning(),
+        limits=technique.limits,
+        needs=technique.needs,
+        settings=_settings(technique.part, part),
+        instead_of=technique.instead_of,
+        gives_way_to=tuple(
+            each.name for each in all_techniques() if technique.name in each.instead_of
+        ),
+        level=None if level is None else level.value,
+        recipe=to_toml({"plan": {technique.name: part}}).rstrip(),
+        wish=_wish(technique.name, part),
+    )
+
+
+def _settings(kind: type[Part], part: RawPart) -> tuple[Setting, ...]:
+    docs, hints = field_docs(kind), get_type_hints(kind, include_extras=True)
+    return tuple(
+        Setting(
+            name=field.encode_name,
+            takes=_takes(hints[field.name]),
+            default=part[field.encode_name],
+            about=docs.get(field.name, ""),
+        )
+        for field in msgspec.structs.fields(kind)
+    )
+
+
+def _takes(kind: Any) -> str:
+    """What a setting may be, in words; by its schema where there are none for its type."""
+    if get_origin(kind) is Literal:
+        return " or ".join(_as_json(value) for value in get_args(kind))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return " or ".join(_as_json(each) for each in kind)
+    schema = msgspec.json.schema(kind)
+    words = WORDS.get(schema.get("type", ""), _as_json(schema))
+    return f"{words}, {schema['minimum']} or more" if "minimum" in schema else words
+
+
+def _as_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _wish(name: str, part: RawPart) -> str:
+    field = FIELDS.get(name)
+    if field is None:
+        return f"Plan(parts={{{name!r}: {{}}}})"
+    # Fields that are not a yes or no stand for the one setting of their technique.
+    value = True if field.startswith("enable_") else next(iter(part.values()))
+    return f"PerformanceConfig({field}={value!r})"
