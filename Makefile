@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check bench gpu-test schemas docs clean
+.PHONY: demo test check bench gpu-test schemas techniques-page docs clean
 
 demo: $(READY)  ## tune a bundled workload, from measuring to a proven recipe
 	$(BIN)/hasten tune gallery:bloom --out demo-out
@@ -28,6 +28,9 @@ gpu-test:  ## on a machine with a GPU and the dependencies installed there
 
 schemas: $(READY)  ## the JSON Schemas in docs/schema, after a record has changed
 	$(BIN)/python docs/schema/make.py
+
+techniques-page: $(READY)  ## docs/techniques.md, after a technique's text or settings have changed
+	$(BIN)/python docs/techniques.py
 
 docs: $(READY)  ## the docs as a site in site/
 	$(BIN)/mkdocs build --strict

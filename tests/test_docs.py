@@ -1,14 +1,18 @@
 """README and docs are true: code runs, links lead somewhere, figures have their file."""
 
+import dataclasses
+import enum
 import importlib.util
 import json
 import re
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
 
 from hasten.cli.main import hasten as cli
+from hasten.config import PerformanceConfig
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -103,14 +107,43 @@ def test_results_files_say_where_they_come_from() -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\d-.+\.json", file.name)
 
 
-def test_the_schemas_in_the_docs_are_those_of_the_records() -> None:
-    spec = importlib.util.spec_from_file_location("make", ROOT / "docs/schema/make.py")
+def _script(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("script", ROOT / path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    for name, schema in module.schemas().items():
+    return module
+
+
+def test_the_schemas_in_the_docs_are_those_of_the_records() -> None:
+    for name, schema in _script("docs/schema/make.py").schemas().items():
         written = json.loads((ROOT / f"docs/schema/{name}.json").read_text())
         assert written == json.loads(json.dumps(schema)), (
             f"docs/schema/{name}.json is old: run `make schemas`"
         )
+
+
+def test_the_page_of_the_techniques_is_what_they_say_of_themselves() -> None:
+    written = (ROOT / "docs/techniques.md").read_text()
+    assert written == _script("docs/techniques.py").page(), (
+        "docs/techniques.md is old: run `make techniques-page`"
+    )
+
+
+def test_the_docs_have_every_wish_with_its_default() -> None:
+    text = (ROOT / "docs/step-engine.md").read_text()
+    section = text.partition("## What you may wish for")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section, re.MULTILINE)
+    fields = dataclasses.fields(PerformanceConfig)
+    assert rows == [(each.name, _default(each.default)) for each in fields]
+
+
+def _default(value: object) -> str:
+    return value.name if isinstance(value, enum.Enum) else repr(value).replace("'", '"')
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f": {page.name}\n" in navigation
