@@ -51,8 +51,8 @@ class AttentionTechnique(Technique[AttentionPart]):
     helps = "Models that call scaled_dot_product_attention or nn.MultiheadAttention."
     costs = "Nothing a step; the second step is profiled, to see which kernel ran."
     limits = (
-        "Attention written by hand is left alone; it is a finding, with the line. Masks that are "
-        "made anew in each forward, and those of compiled models, are kept as they are."
+        "Attention written by hand is left alone. Masks that are made anew in each forward, and "
+        "those of compiled models, are kept as they are."
     )
     needs = "Any CPU or GPU; the flash kernel of a GPU takes 16-bit inputs only."
 

@@ -34,8 +34,9 @@ class MixedPrecisionTechnique(Technique[MixedPrecisionPart]):
         "activations are what fills its memory."
     )
     costs = (
-        "8 bits of precision (bf16: 8 of mantissa are left, fp16: 11), and casts that can make a "
-        "small model slower. fp16 scales the loss, and skips an update whose gradients overflow."
+        "Precision: products take inputs of 8 bits of mantissa (bf16) or 11 (fp16) instead of 24. "
+        "Casts can make a small model slower. fp16 scales the loss, and skips an update whose "
+        "gradients overflow."
     )
     limits = (
         "Gradients are unscaled before they are clipped. On a CPU without 16-bit matrix "
