@@ -66,6 +66,11 @@ class Run:
 
     def step(self, batch: Any) -> Tensor:
         """One optimizer step. The loss stays on the device; ``float(loss)`` waits for it."""
+        replay = self.pipeline.replay
+        if replay is not None:
+            loss = replay(batch)
+            if loss is not None:
+                return loss
         if not self.effects:
             return self.pipeline.step(batch)
         if self._trusted:

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from hasten.step.eager import EagerStep
 from hasten.step.slots import Slots
+from hasten.step.tape import Tape
 from hasten.task import batch as batches
 
 TAKES_RATE_AS_TENSOR = (torch.optim.Adam, torch.optim.AdamW)
@@ -25,10 +26,11 @@ class Capture:
         self._eager = eager
         self._pipeline = pipeline = eager.pipeline
         self._slots = Slots(batch, pipeline.device)
-        self._rates = [
-            _Rate(group, pipeline.device)
+        assert eager.loss is not None  # there were steps before this one
+        self.tape = Tape(pipeline.device, eager.loss.dtype)
+        self._groups = [
+            _Group(group, pipeline.device, takes_rate_as_tensor(optimizer))
             for optimizer in pipeline.optimizers
-            if takes_rate_as_tensor(optimizer)
             for group in optimizer.param_groups
         ]
         self._carried = batches.clone(pipeline.carried_state)
@@ -36,13 +38,11 @@ class Capture:
         self._training = pipeline.model.training
         self._graph = torch.cuda.CUDAGraph()
         eager.zero_grad()  # before, so that the gradients are made in the graph's own memory
-        with _as_tensors(self._rates), _capturing(self._graph, stream, pipeline.device):
+        with _rates_as_tensors(self._groups), _capturing(self._graph, stream, pipeline.device):
             self._loss = self._compute()
         self._norm = eager.gradient_norm
         self._gradients = [each.grad for each in self._parameters]
         self._weights = self._read_weights()
-        self._settings = self._read_settings()
-        self._groups = [len(each.param_groups) for each in pipeline.optimizers]
 
     def _compute(self) -> Tensor:
         pipeline, eager = self._pipeline, self._eager
@@ -50,21 +50,34 @@ class Capture:
         loss = eager.compute(eager.transfer(self._slots.batch))
         _copy(pipeline.carried_state, self._carried)
         pipeline.carried_state = self._carried
+        self.tape.write(loss)
         return loss
 
-    def replay(self, batch: Any) -> Tensor:
+    def replay(self, batch: Any) -> Tensor | None:
+        """A step; None where this batch or this moment is not what was captured.
+
+        What changed is told by ``changed_setting``, ``moved_weights`` and the like: here every
+        microsecond is the user's, and only whether anything did is looked at.
+        """
         eager, pipeline = self._eager, self._pipeline
-        self._slots.fill(batch)
+        if not self._slots.take(batch) or pipeline.model.training is not self._training:
+            return None
+        for group in self._groups:
+            if not group.follows():
+                return None
+        if self._read_weights() != self._weights:
+            return None
+        loss = self.tape.next()
+        if loss is None:
+            return None
         if pipeline.carried_state is not self._carried:
             self._take_state()
-        for rate in self._rates:
-            rate.follow()
         self._graph.replay()
         if eager.loss is not self._loss:  # an eager step came between
-            eager.loss, eager.gradient_norm = self._loss, self._norm
-            for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
-                parameter.grad = gradient
-        return self._loss.clone()  # the next replay writes to the same place
+            self._give_gradients()
+        if pipeline.schedulers:
+            eager.step_schedulers()
+        return loss
 
     def _take_state(self) -> None:
         if self._pipeline.carried_state is None:
@@ -72,34 +85,24 @@ class Capture:
         _copy(self._pipeline.carried_state, self._carried)
         self._pipeline.carried_state = self._carried
 
-    def same_mode(self) -> bool:
-        return self._pipeline.model.training == self._training
+    def _give_gradients(self) -> None:
+        self._eager.loss, self._eager.gradient_norm = self._loss, self._norm
+        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+            parameter.grad = gradient
 
-    def moved_weights(self) -> bool:
-        """Whether parameters are elsewhere, were frozen or set free."""
-        return self._read_weights() != self._weights
+    def is_for(self, batch: Any) -> bool:
+        """Whether the batch has the captured shape, in the mode that was captured."""
+        return self._slots.fit(batch) and self._pipeline.model.training is self._training
 
-    def moved_setting(self) -> str | None:
+    def changed_setting(self) -> str | None:
         """Which setting of an optimizer is not what it was."""
-        for group, key, value in self._settings:
-            if group[key] != value:
-                return key
-        groups = [len(each.param_groups) for each in self._pipeline.optimizers]
-        return "param_groups" if groups != self._groups else None
+        changed = [key for group in self._groups for key in group.changed()]
+        groups = sum(len(each.param_groups) for each in self._pipeline.optimizers)
+        return changed[0] if changed else "param_groups" if groups != len(self._groups) else None
 
     def _read_weights(self) -> list[int]:
+        """Where parameters are, and which are trained."""
         return [each.data_ptr() if each.requires_grad else 0 for each in self._parameters]
-
-    def _read_settings(self) -> list[tuple[dict[str, Any], str, Any]]:
-        followed = {id(rate.group) for rate in self._rates}
-        return [
-            (group, key, value)
-            for optimizer in self._pipeline.optimizers
-            for group in optimizer.param_groups
-            for key, value in group.items()
-            if key != "params" and not isinstance(value, Tensor)
-            if key != "lr" or id(group) not in followed
-        ]
 
 
 @contextmanager
@@ -133,36 +136,49 @@ def _capturing(
         raise
 
 
-class _Rate:
-    """A learning rate on the device that follows the host's, which schedulers move."""
+class _Group:
+    """The settings of a parameter group as they were captured.
 
-    def __init__(self, group: dict[str, Any], device: torch.device) -> None:
+    The learning rate is on the device and follows the host's, which schedulers move, where the
+    optimizer takes it from there; everything else is baked in.
+    """
+
+    def __init__(self, group: dict[str, Any], device: torch.device, rate_on_device: bool) -> None:
         self.group = group
-        self._held = group["lr"]
-        # A rate that is a tensor already stays: the graph reads it where it is.
-        self.tensor = (
-            group["lr"]
-            if isinstance(group["lr"], Tensor)
-            else torch.tensor(float(group["lr"]), device=device)
-        )
+        self.rate: Tensor | None = None
+        if rate_on_device and not isinstance(group["lr"], Tensor):
+            self.rate = torch.tensor(float(group["lr"]), device=device)
+        self._values = list(group.values())
 
-    def follow(self) -> None:
-        now = self.group["lr"]
-        if now is not self._held and now is not self.tensor:
-            self._held = now
-            self.tensor.fill_(now)
+    def follows(self) -> bool:
+        """Bring the rate up to date; False where anything else changed."""
+        # Lists compare by identity first, so that tensors in them are never looked into.
+        if list(self.group.values()) == self._values:
+            return True
+        if self.changed():
+            return False
+        assert self.rate is not None  # else the rate itself has changed
+        self.rate.fill_(self.group["lr"])
+        self._values = list(self.group.values())
+        return True
+
+    def changed(self) -> list[str]:
+        pairs = zip(self.group.items(), self._values, strict=False)
+        others = [key for (key, now), was in pairs if now is not was and now != was]
+        return [key for key in others if key != "lr" or self.rate is None]
 
 
 @contextmanager
-def _as_tensors(rates: list[_Rate]) -> Iterator[None]:
-    host = [rate.group["lr"] for rate in rates]
-    for rate in rates:
-        rate.group["lr"] = rate.tensor
+def _rates_as_tensors(groups: list[_Group]) -> Iterator[None]:
+    host = [each.group["lr"] for each in groups]
+    for each in groups:
+        if each.rate is not None:
+            each.group["lr"] = each.rate
     try:
         yield
     finally:
-        for rate, value in zip(rates, host, strict=True):
-            rate.group["lr"] = value
+        for each, value in zip(groups, host, strict=True):
+            each.group["lr"] = value
 
 
 def takes_rate_as_tensor(optimizer: Optimizer) -> bool:

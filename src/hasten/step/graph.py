@@ -25,7 +25,7 @@ from hasten.step.slots import Signature, signature_of
 from hasten.step.watch import HostState, noting_syncs
 
 WARM_STEPS = 3
-CAPTURES = 8
+MOVES = 8
 """A training that moves its weights about more often than this is no work for a graph."""
 
 
@@ -35,7 +35,7 @@ class GraphStep:
     def __init__(self, eager: EagerStep) -> None:
         self.eager = eager
         self.refusal: str | None = None
-        self.captures = 0
+        self._moves = 0
         self._warm_steps = 0
         self._odd_shapes = 0
         self._signature: Signature | None = None
@@ -57,25 +57,33 @@ class GraphStep:
     def words(self) -> str:
         return "captured" if self.is_captured else self.refusal or "not captured yet"
 
+    def replay(self, batch: Any) -> Tensor | None:
+        """A step by replaying; None where that is not to be. It neither fails nor has problems."""
+        return self._capture.replay(batch) if self._capture is not None else None
+
     def __call__(self, batch: Any) -> Tensor:
         capture = self._capture
         if self.refusal is not None:
             return self.eager(batch)
         if capture is None:
             return self._warm_or_capture(batch)
-        if signature_of(batch) != self._signature or not capture.same_mode():
+        loss = capture.replay(batch)
+        return self._without_replay(capture, batch) if loss is None else loss
+
+    def _without_replay(self, capture: Capture, batch: Any) -> Tensor:
+        """A step of another shape or mode, or of a training in which something has moved."""
+        if not capture.is_for(batch):
             return self.eager(batch)
-        setting = capture.moved_setting()
+        setting = capture.changed_setting()
         if setting is not None:
             self.refusal = f"the optimizer's {setting} moved, and a graph has it baked in"
             self._capture = None
             return self.eager(batch)
-        if capture.moved_weights():
+        if capture.tape.is_full:
+            self._capture = None  # and captured again at once, with a new one
+        else:
             self._begin_anew()
-            return self(batch)
-        loss = capture.replay(batch)
-        self.eager.step_schedulers()
-        return loss
+        return self(batch)
 
     def close(self) -> None:
         self._capture = None
@@ -84,8 +92,9 @@ class GraphStep:
 
     def _begin_anew(self) -> None:
         self._capture, self._warm_steps = None, 0
-        if self.captures >= CAPTURES:
-            self.refusal = f"weights or optimizer state were replaced {self.captures} times"
+        self._moves += 1
+        if self._moves > MOVES:
+            self.refusal = f"weights or optimizer state were replaced {self._moves} times"
 
     def _warm_or_capture(self, batch: Any) -> Tensor:
         signature = signature_of(batch)
@@ -98,10 +107,7 @@ class GraphStep:
             return self._warm(batch)
         self.eager.begin()
         self._capture = Capture(self.eager, batch, self._stream)
-        self.captures += 1
-        loss = self._capture.replay(batch)
-        self.eager.step_schedulers()
-        return loss
+        return self(batch)
 
     def _other_shape(self, batch: Any) -> Tensor:
         """One may be an epoch's last; the next begins the warm-up again or ends it."""

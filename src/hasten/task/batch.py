@@ -49,8 +49,14 @@ def tensors_of(batch: Batch) -> list[Tensor]:
 def move(batch: Batch, device: torch.device) -> Batch:
     """To the device, in containers of the same kind; a batch of resident rows is gathered."""
     kind = type(batch)
-    if kind in (list, tuple) and all(type(each) is Tensor for each in batch):  # the usual ones
-        return kind(each.to(device) for each in batch)
+    if kind is list or kind is tuple:  # the usual ones, which need no walk
+        away = False
+        for each in batch:
+            if type(each) is not Tensor:
+                break
+            away |= each.device != device
+        else:
+            return kind([each.to(device) for each in batch]) if away else batch
     return pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), batch)
 
 

@@ -48,13 +48,15 @@ class Pipeline:
     """A whole optimizer step of a batch: the plain one, or what a technique put in its place."""
     readings: Any = None
     """Figures of past steps, where a technique takes them."""
+    replay: Callable[[Any], Tensor | None] | None = None
+    """A step that is known to run, without the care that ``step`` takes; None: not this batch."""
     couples_batch: bool | None = None
     batch_multiple_of: int = 1
 
     @classmethod
     def from_task(cls, task: Task) -> "Pipeline":
-        device = training_device()
-        model = task.model.to(device)
+        model = task.model.to(training_device())
+        device = next((each.device for each in model.parameters()), training_device())
         made = task.optimizer(model.parameters())
         several = list(made) if isinstance(made, Iterable) else []
         optimizers = [made] if isinstance(made, Optimizer) else several

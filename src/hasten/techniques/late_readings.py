@@ -44,7 +44,7 @@ class LateReadingsTechnique(Technique[LateReadingsPart]):
         return []
 
     def apply(self, pipeline: Pipeline, part: LateReadingsPart) -> Effect:
-        before = pipeline.step
+        before, replay_before = pipeline.step, pipeline.replay
         eager = before.eager if isinstance(before, GraphStep) else before
         if not isinstance(eager, EagerStep):
             raise CannotApply("another technique has put a step of its own in place")
@@ -55,9 +55,17 @@ class LateReadingsTechnique(Technique[LateReadingsPart]):
             readings.take()
             return loss
 
+        def replay(batch: Any) -> Tensor | None:
+            loss = replay_before(batch) if replay_before is not None else None
+            if loss is not None:
+                readings.take()
+            return loss
+
         def undo() -> None:
-            pipeline.step, pipeline.readings = before, None
+            pipeline.step, pipeline.replay, pipeline.readings = before, replay_before, None
 
         pipeline.step, pipeline.readings = step, readings
+        if replay_before is not None:
+            pipeline.replay = replay
         why = "every step" if part.every == 1 else f"every {part.every} steps"
         return Effect(why=f"read {why}, late", undo=undo)

@@ -58,10 +58,11 @@ class WholeStepGraphTechnique(Technique[WholeStepGraphPart]):
         before = pipeline.step
         assert isinstance(before, EagerStep)  # held by _cannot_capture
         undos = [_make_capturable(each) for each in pipeline.optimizers]
-        pipeline.step = graph = GraphStep(before)
+        graph = GraphStep(before)
+        pipeline.step, pipeline.replay = graph, graph.replay
 
         def undo() -> None:
-            pipeline.step = before
+            pipeline.step, pipeline.replay = before, None
             graph.close()
             for one in undos:
                 one()
