@@ -1,10 +1,14 @@
 """Keep less for the backward pass, and compute it again when it is needed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
+from unittest import mock
 
 import torch
+from torch import nn
+from torch.nn.attention import _cur_sdpa_kernel_backends, sdpa_kernel
 from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -67,7 +71,7 @@ class ActivationCheckpointingTechnique(Technique[ActivationCheckpointingPart]):
             raise CannotApply("the model has no repeated blocks")
         if any("forward" in vars(block) for block in blocks):
             raise CannotApply("other code has replaced the forward of a block")
-        calls = {block: _Checkpointed(block.forward, part.keep) for block in blocks}
+        calls = {block: _Checkpointed(block, part.keep) for block in blocks}
         for block, call in calls.items():
             block.forward = call
 
@@ -88,16 +92,85 @@ class ActivationCheckpointingTechnique(Technique[ActivationCheckpointingPart]):
 class _Checkpointed:
     """A block's forward, remembered by its input."""
 
-    def __init__(self, forward: Callable[..., Any], keep: str) -> None:
-        self._forward = forward
+    def __init__(self, block: nn.Module, keep: str) -> None:
+        self._block = block
+        self._forward: Callable[..., Any] = block.forward
         self._more: dict[str, Any] = {"context_fn": _contexts} if keep == "products" else {}
         self.took_part = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return self._forward(*args, **kwargs)
+        call = self._forward
+        if not torch.compiler.is_compiling():  # a compiler sees by itself what happens once only
+            call = _Recomputed(self._block, self._forward, is_first=not self.took_part)
         self.took_part = True
-        return checkpoint(self._forward, *args, use_reentrant=False, **self._more, **kwargs)
+        return checkpoint(call, *args, use_reentrant=False, **self._more, **kwargs)
+
+
+class _Recomputed:
+    """One forward of a block: the second call computes the same again, and leaves no other trace.
+
+    So statistics of BatchNorm are moved once, and attention takes the kernel that it took before.
+    """
+
+    def __init__(self, block: nn.Module, forward: Callable[..., Any], *, is_first: bool) -> None:
+        self._block, self._forward, self._is_first = block, forward, is_first
+        self._attention = nn.functional.scaled_dot_product_attention
+        self._kernels = _cur_sdpa_kernel_backends()
+        self._was_called = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._was_called:
+            with _on_copies(_statistics(self._block)), self._same_attention():
+                return self._forward(*args, **kwargs)
+        self._was_called = True
+        if self._is_first:
+            return self._watched(*args, **kwargs)
+        return self._forward(*args, **kwargs)
+
+    @contextmanager
+    def _same_attention(self) -> Iterator[None]:
+        attention = "scaled_dot_product_attention"
+        with (
+            mock.patch.object(nn.functional, attention, self._attention),
+            sdpa_kernel(self._kernels),
+        ):
+            yield
+
+    def _watched(self, *args: Any, **kwargs: Any) -> Any:
+        known = {id(module) for module in _statistics(self._block)}
+        others = {
+            f"{type(module).__name__}.{name}": buffer
+            for module in self._block.modules()
+            for name, buffer in module._buffers.items()
+            if buffer is not None and id(module) not in known
+        }
+        before = {name: buffer._version for name, buffer in others.items()}
+        output = self._forward(*args, **kwargs)
+        moved = [name for name, buffer in others.items() if buffer._version != before[name]]
+        if moved:
+            raise CannotApply(f"the block writes to {moved[0]}, and would do so twice")
+        return output
+
+
+def _statistics(block: nn.Module) -> list[nn.Module]:
+    norms = nn.modules.batchnorm._NormBase
+    return [module for module in block.modules() if isinstance(module, norms)]
+
+
+@contextmanager
+def _on_copies(modules: list[nn.Module]) -> Iterator[None]:
+    """What is written to the modules' buffers is forgotten."""
+    held = [(module, dict(module._buffers)) for module in modules]
+    for module, buffers in held:
+        copies = {name: each.clone() for name, each in buffers.items() if each is not None}
+        module._buffers.update(copies)
+    try:
+        yield
+    finally:
+        for module, buffers in held:
+            module._buffers.update(buffers)
 
 
 def _policy(context: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
