@@ -33,18 +33,18 @@ def has_compiled_code(output: Any) -> bool:
     return any(COMPILED in node.name() for node in nodes_of(output))
 
 
-def saved_dtypes(output: Any) -> set[torch.dtype]:
-    """Types of the tensors that are kept for the backward pass."""
-    return {tensor.dtype for node in nodes_of(output) for tensor in _saved(node)}
+def computed_dtypes(output: Any) -> set[torch.dtype]:
+    """Types of all that was computed on the way to ``output``.
 
-
-def _saved(node: Node) -> Iterator[Tensor]:
-    for name in dir(node):
-        if name.startswith("_saved_") or name == "saved_tensors":
-            held = getattr(node, name)
-            for each in held if isinstance(held, tuple | list) else (held,):
-                if isinstance(each, Tensor):
-                    yield each
+    Of compiled code the results and what it keeps for the backward pass are known. Tensors that
+    other nodes keep are not looked at: activations that are to be computed again would be, now.
+    """
+    found = set()
+    for node in nodes_of(output):
+        found |= {each.dtype for each in node._input_metadata}
+        if COMPILED in node.name():
+            found |= {each.dtype for each in getattr(node, "saved_tensors", ())}
+    return found
 
 
 FUSED_ATTENTION = ("ScaledDotProduct", "SafeSoftmax")  # the second is torch's own unfused way

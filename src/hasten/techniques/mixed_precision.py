@@ -8,7 +8,7 @@ from torch import nn
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
-from hasten.task.autograd import saved_dtypes
+from hasten.task.autograd import computed_dtypes
 from hasten.task.pipeline import Pipeline
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
 
@@ -70,7 +70,7 @@ class MixedPrecisionTechnique(Technique[MixedPrecisionPart]):
             with torch.autocast(device, dtype):
                 output = before(model, *args)
             if not seen and torch.is_grad_enabled():  # of the first step only
-                seen.update(saved_dtypes(output))
+                seen.update(computed_dtypes(output))
             return output
 
         def undo() -> None:
