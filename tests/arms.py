@@ -1,10 +1,11 @@
 """Two arms of the same training, step by step: what each computed, and how far they are apart."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hasten.measure import numerics
 from hasten.records.plan import Plan
@@ -25,6 +26,8 @@ class Trace:
     """Gradients as the optimizer saw them, updates and buffers of each step."""
     scale: float | None = None
     run: Run | None = None
+    complaints: dict[str, list[str | None]] = field(default_factory=dict)
+    """What each technique that is still applied says for itself after the last step."""
 
 
 def trace(pipeline: Pipeline, plan: Plan, form: Form, *, seed: int = 3) -> Trace:
@@ -37,6 +40,9 @@ def trace(pipeline: Pipeline, plan: Plan, form: Form, *, seed: int = 3) -> Trace
         before = {name: numerics._copied(p) for name, p in run.model.named_parameters()}
         found.losses.append(in_pieces(run, batch) if form == "pieces" else float(run.step(batch)))
         found.steps |= _quantities(run, number, before)
+    for live in run.effects:
+        problem = live.effect.problem() if live.effect.problem is not None else None
+        found.complaints[live.technique] = [live.effect.did_run(), problem]
     found.scale = None if run.pipeline.scaler is None else run.pipeline.scaler.get_scale()
     return found
 
@@ -92,6 +98,7 @@ class Yardstick:
     """How far a perturbation of its weights moves a training, step by step."""
 
     plain: Trace
+    epsilon: float
     moved: dict[str, dict[str, float]]
     losses_moved: list[float]
     resolution: dict[str, float]
@@ -120,12 +127,22 @@ class Yardstick:
                 sensitivity=self.moved[key],
                 difference=differences,
                 resolution={name: self.resolution[name] if updates else 0.0 for name in part},
-                epsilon=EPSILON,
+                epsilon=self.epsilon,
             )
         ).share
 
 
-def measure_yardstick(make: Any, plan: Plan, form: Form) -> Yardstick:
+@torch.no_grad()
+def _perturb(model: nn.Module, probe: int, epsilon: float) -> None:
+    generator = torch.Generator().manual_seed(100 + probe)
+    for parameter in model.parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        parameter.mul_(1 + epsilon * noise.to(parameter))
+
+
+def measure_yardstick(
+    make: Callable[[], Pipeline], plan: Plan, form: Form, epsilon: float = EPSILON
+) -> Yardstick:
     """``make`` gives twins of one training; three of them have their weights perturbed."""
     pipeline = make()
     resolution = {
@@ -136,11 +153,12 @@ def measure_yardstick(make: Any, plan: Plan, form: Form) -> Yardstick:
     probes = []
     for probe in range(numerics.PROBES):
         pipeline = make()
-        numerics._perturb(pipeline.model, probe)
+        _perturb(pipeline.model, probe, epsilon)
         probes.append(trace(pipeline, plan, form))
     moved = [numerics._differences(each.steps, plain.steps) for each in probes]
     return Yardstick(
         plain=plain,
+        epsilon=epsilon,
         moved={
             key: {name: max(each[key][name] for each in moved) for name in part}
             for key, part in plain.steps.items()

@@ -1,7 +1,6 @@
 """Compiling in place: that it really happens, and that the model stays the user's."""
 
 import copy
-import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,8 +38,12 @@ def _forget_compiled_code() -> Iterator[None]:
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> CompileCounterWithBackend:
     """All of torch.compile but its slow last stage; counts the graphs and how often they ran."""
-    counter = CompileCounterWithBackend("aot_eager")
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=counter))
+    counter, compile_for_real = CompileCounterWithBackend("aot_eager"), torch.compile
+
+    def compile_and_count(function: Any, *, mode: str | None, backend: str) -> Any:
+        return compile_for_real(function, backend=counter)
+
+    monkeypatch.setattr(torch, "compile", compile_and_count)
     return counter
 
 
@@ -61,7 +64,7 @@ def test_a_sequential_of_torchs_own_classes_is_really_compiled(
     run = Run(make_pipeline(model), PLAN)
     run.step(next(iter(run.dataloader)))
     assert compiler.frame_count == 1
-    assert run.applied == [Applied(technique="compile", outcome="done", why="mode default")]
+    assert run.applied == [Applied(technique="compile", outcome="done", why="whole model, mode default: 1 new graph, 0 breaks")]
     assert [live.technique for live in run.effects] == ["compile"]
 
 
@@ -106,9 +109,11 @@ def test_full_batches_go_through_the_compiled_code() -> None:
 
         return run_graph
 
-    compile_with_spy = functools.partial(torch.compile, backend=backend)
+    compile_for_real = torch.compile
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch, "compile", compile_with_spy)
+        patch.setattr(
+            torch, "compile", lambda function, **options: compile_for_real(function, backend=backend)
+        )
         effect = apply_to(model)
     for rows in (8, 8, 2, 8):
         model(torch.randn(rows, 6))
@@ -269,7 +274,8 @@ def test_a_model_that_the_user_has_compiled_is_left_alone(
 def test_the_mode_reaches_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     modes: list[str] = []
 
-    def compile_nothing(function: Any, mode: str) -> Any:
+    def compile_nothing(function: Any, *, mode: str, backend: str) -> Any:
+        assert backend == "inductor"
         modes.append(mode)
         return function
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.autograd.graph import Node
 
 from hasten.records.traits import Attention

@@ -249,6 +249,8 @@ def _loss_reduction(pipeline: Pipeline, batch: Any) -> Reduction:
     if not whole or not math.isfinite(whole):
         return "unknown"  # zero is both the mean and the sum of zeros
     counts = [pipeline.count(piece) for piece in pieces]
+    # A piece of padding alone counts nothing, and its mean is 0 / 0.
+    parts = [part if n else 0.0 for n, part in zip(counts, parts, strict=True)]
     mean = sum(n * part for n, part in zip(counts, parts, strict=True)) / max(sum(counts), 1)
     scale = abs(whole) * REDUCTION_TOLERANCE
     if abs(whole - mean) <= scale:

@@ -9,6 +9,7 @@ from unittest import mock
 import torch
 from torch import nn
 from torch.nn.attention import _cur_sdpa_kernel_backends, sdpa_kernel
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -164,7 +165,8 @@ def _on_copies(modules: list[nn.Module]) -> Iterator[None]:
     """What is written to the modules' buffers is forgotten."""
     held = [(module, dict(module._buffers)) for module in modules]
     for module, buffers in held:
-        copies = {name: each.clone() for name, each in buffers.items() if each is not None}
+        with _disable_current_modes():  # one that counts what is computed again sees no copy
+            copies = {name: each.clone() for name, each in buffers.items() if each is not None}
         module._buffers.update(copies)
     try:
         yield
