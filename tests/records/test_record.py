@@ -142,7 +142,9 @@ def test_an_unknown_key_inside_a_record_that_may_be_missing_is_named() -> None:
 
 def test_a_key_unlike_any_other_gets_the_list_of_all() -> None:
     raw = changed(RECIPE, "environment", "device", "zzz", to="x")
-    assert refusal(raw, Recipe).endswith("Known: count, kind, memory_bytes, name.")
+    assert refusal(raw, Recipe).endswith(
+        "Known: bf16, capability, count, kind, memory_bytes, name."
+    )
 
 
 def test_a_key_that_is_a_target_is_a_key_like_any_other() -> None:

@@ -191,7 +191,7 @@ def test_what_torch_cannot_fuse_is_refused_and_left_alone(kind: Any) -> None:
     assert TECHNIQUE.unsuited(read_traits(pipeline)) == (
         f"torch has no fused {kind.__name__} for these parameters"
     )
-    with pytest.raises(CannotApply, match="no optimizer here has a fused kernel"):
+    with pytest.raises(CannotApply, match="no optimizer here has a fused implementation"):
         TECHNIQUE.apply(pipeline, FusedOptimizerPart())
     assert optimizer_bits(pipeline.optimizers[0]) == before
 

@@ -20,6 +20,7 @@ from hasten.task.pipeline import Pipeline
 from hasten.task.traits import read_traits
 from hasten.techniques import registry
 from hasten.techniques.registry import (
+    BUNDLED,
     all_techniques,
     decode,
     get_technique,
@@ -88,7 +89,7 @@ def here() -> tuple[Environment, Traits]:
 def test_a_technique_of_ones_own_is_offered_like_the_others() -> None:
     register_technique(Polish)
     found = {each.technique: each for each in offers(*here())}
-    assert set(found) == {"batched_loader", "compile", "fused_optimizer", "polish"}
+    assert set(found) == {*(each.name for each in BUNDLED), "polish"}
     offer = found["polish"]
     assert offer.parts == ({"strength": 2, "way": "soft"}, {"strength": 3, "way": "soft"})
     assert (offer.rung, offer.answers, offer.refusal) == (Rung.BITWISE, ("eager-model",), None)
@@ -130,7 +131,7 @@ def test_a_technique_of_ones_own_is_decoded_by_its_own_structure() -> None:
         (
             {"wax": {}},
             "plan: technique 'wax' is not known. "
-            "Known: batched_loader, compile, fused_optimizer, polish.",
+            f"Known: {', '.join(sorted([*(each.name for each in BUNDLED), 'polish']))}.",
         ),
     ],
 )
@@ -217,7 +218,26 @@ def test_the_deepest_rung_of_its_parts_is_the_rung_of_a_plan() -> None:
 def test_techniques_are_listed_in_the_order_in_which_they_compose() -> None:
     register_technique(Polish)
     names = [each.name for each in all_techniques()]
-    assert names == ["batched_loader", "polish", "compile", "fused_optimizer"]
+    assert names == [
+        "resident_data",
+        "batched_loader",
+        "loader_workers",
+        "recurrent_state",
+        "overlapped_transfer",
+        "weight_initialization",
+        "convolution_search",
+        "memory_format",
+        "polish",
+        "matmul_precision",
+        "mixed_precision",
+        "attention",
+        "activation_checkpointing",
+        "compile",
+        "fused_optimizer",
+        "gradient_accumulation",
+        "whole_step_graph",
+        "late_readings",
+    ]
 
 
 def test_a_known_technique_is_found_by_its_name() -> None:
