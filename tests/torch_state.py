@@ -29,6 +29,8 @@ def torch_settings() -> dict[str, object]:
         "flash attention": cuda.flash_sdp_enabled(),
         "memory-efficient attention": cuda.mem_efficient_sdp_enabled(),
         "math attention": cuda.math_sdp_enabled(),
+        "cudnn attention": cuda.cudnn_sdp_enabled(),
+        "attention function": torch.nn.functional.scaled_dot_product_attention,
         "mkldnn": torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
         "threads": torch.get_num_threads(),
         "interop threads": torch.get_num_interop_threads(),
