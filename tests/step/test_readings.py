@@ -1,0 +1,116 @@
+"""Figures of past steps. On a CPU they are there at once; a GPU's come late."""
+
+import math
+
+import pytest
+import torch
+
+from hasten.records.plan import Plan
+from hasten.runtime.run import Run
+from hasten.step.eager import EagerStep
+from hasten.step.readings import Reading, Readings
+from trainings import make_training
+
+
+def steps_of(readings: Readings, eager: EagerStep, count: int) -> list[float]:
+    losses = []
+    batch = next(iter(eager.pipeline.loader))
+    for _ in range(count):
+        losses.append(float(eager(batch)))
+        readings.take()
+    return losses
+
+
+def make(every: int = 1, slots: int = 4) -> tuple[Readings, EagerStep]:
+    eager = EagerStep(make_training("perceptron"))
+    return Readings(eager, every=every, slots=slots), eager
+
+
+def test_before_the_first_step_nothing_is_known() -> None:
+    readings, _ = make()
+    assert readings.latest() is None
+    assert readings.wait() is None
+
+
+def test_the_figures_are_those_of_the_last_step() -> None:
+    readings, eager = make()
+    for steps in range(1, 7):
+        (loss,) = steps_of(readings, eager, 1)
+        latest = readings.latest()
+        assert latest is not None
+        assert latest.step == steps
+        assert latest.loss == loss
+        assert latest.gradient_norm == float(eager.gradient_norm)  # type: ignore[arg-type]
+        assert latest.scale is None
+        assert latest.learning_rate == 1e-2
+    assert readings.latest() == readings.wait() == latest
+
+
+def test_what_was_not_asked_for_is_overwritten_and_not_mixed_up() -> None:
+    """Ten steps in two slots: the newest are right, whatever their place in the ring."""
+    readings, eager = make(slots=2)
+    losses = steps_of(readings, eager, 10)
+    latest = readings.latest()
+    assert latest is not None
+    assert (latest.step, latest.loss) == (10, losses[-1])
+
+
+def test_only_every_so_many_steps_are_read() -> None:
+    readings, eager = make(every=3)
+    losses = steps_of(readings, eager, 2)
+    assert readings.latest() is None
+    losses += steps_of(readings, eager, 6)
+    latest = readings.latest()
+    assert latest is not None
+    assert (latest.step, latest.loss) == (6, losses[5])
+
+
+def test_without_a_clip_there_is_no_norm() -> None:
+    readings, eager = make()
+    eager.pipeline.clip_norm = None
+    steps_of(readings, eager, 1)
+    latest = readings.latest()
+    assert latest is not None
+    assert latest.gradient_norm is None
+
+
+def test_the_scale_of_an_fp16_loss_is_read() -> None:
+    readings, eager = make()
+    eager.pipeline.scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    steps_of(readings, eager, 1)
+    latest = readings.latest()
+    assert latest is not None
+    assert latest.scale == 64.0
+
+
+def test_a_learning_rate_on_the_device_is_not_waited_for() -> None:
+    readings, eager = make()
+    eager.pipeline.optimizers[0].param_groups[0]["lr"] = torch.tensor(0.01)
+    steps_of(readings, eager, 1)
+    latest = readings.latest()
+    assert latest is not None
+    assert math.isnan(latest.learning_rate)
+
+
+def test_a_run_has_readings_while_the_technique_is_applied() -> None:
+    run = Run(make_training("perceptron"), Plan(parts={"late_readings": {"every": 2}}))
+    assert run.applied[0].why == "read every 2 steps, late"
+    losses = [float(run.step(batch)) for batch in run.epoch()]
+    assert isinstance(run.readings, Readings)
+    latest = run.readings.wait()
+    assert isinstance(latest, Reading)
+    assert (latest.step, latest.loss) == (4, losses[3])
+    assert latest.gradient_norm == pytest.approx(float(run.eager.gradient_norm))  # type: ignore[arg-type]
+    run.undo()
+    assert run.readings is None
+
+
+def test_readings_of_a_batch_in_pieces_are_of_the_whole_batch() -> None:
+    plan = Plan(parts={"late_readings": {}, "gradient_accumulation": {"steps": 3}})
+    run = Run(make_training("perceptron", dropout=False), plan)
+    batch = next(iter(run.dataloader))
+    loss = float(run.step(batch))
+    assert run.readings is not None
+    latest = run.readings.latest()
+    assert latest is not None
+    assert latest.loss == loss
