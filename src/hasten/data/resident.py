@@ -74,11 +74,21 @@ class ResidentLoader:
         return indices.pin_memory().to(self._device, non_blocking=True)
 
     def _batches(self, indices: Tensor) -> Iterator[RowsOf]:
-        size = self.loader.batch_size
+        loader = self.loader
+        size = loader.batch_size
         assert size is not None  # a BatchSampler has one
-        for start in range(0, len(indices), size):
+        starts = range(0, len(indices), size)
+        # The request for indices that finds the sampler at its end is a partial batch's, or one
+        # more; workers make it so many batches ahead.
+        last = len(starts) + (loader.drop_last or len(indices) % size == 0)
+        ahead = loader.num_workers * (loader.prefetch_factor or 0)
+        end_at = max(last - ahead, 1)
+        for number, start in enumerate(starts, 1):
+            if number == end_at:
+                _draw_last(loader.sampler)
             yield RowsOf(self._tensors, indices[start : start + size])
-        _draw_last(self.loader.sampler)
+        if end_at > len(starts):
+            _draw_last(loader.sampler)
 
 
 def _epoch_of(batches: BatchSampler) -> Tensor:
@@ -111,7 +121,7 @@ def _draw_last(sampler: object) -> None:
     if type(sampler) is not RandomSampler or sampler.replacement or sampler.generator is None:
         return
     rows = len(sampler.data_source)
-    if sampler.num_samples % rows == 0:
+    if sampler.num_samples == rows:
         torch.randperm(rows, generator=sampler.generator)
 
 
@@ -132,4 +142,12 @@ def cannot_reside(loader: object) -> str | None:
     sampler = loader.batch_sampler.sampler
     if type(sampler) not in DRAWING_AT_THE_START:
         return f"its sampler is a {type(sampler).__name__}, whose draws cannot be taken together"
+    if type(sampler) is RandomSampler and _draws_as_it_goes(sampler):
+        return "its sampler draws from a generator of its own as it goes"
     return None
+
+
+def _draws_as_it_goes(sampler: RandomSampler) -> bool:
+    """From a generator that others may use; its draws would come early."""
+    several = sampler.replacement or sampler.num_samples > len(sampler.data_source)
+    return sampler.generator is not None and several
