@@ -10,7 +10,17 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from hasten.errors import HastenError
-from hasten.task.batch import detach, move, ragged_halves, rows_in, split, tensors_of
+from hasten.task.batch import (
+    RowsOf,
+    clone,
+    detach,
+    even_pieces,
+    move,
+    ragged_halves,
+    rows_in,
+    split,
+    tensors_of,
+)
 
 
 class Pair(NamedTuple):
@@ -135,3 +145,64 @@ def test_detaching_cuts_the_gradients_of_every_tensor() -> None:
 def test_only_tensors_are_tensors_of_a_batch() -> None:
     found = tensors_of(nested(2))
     assert [tuple(each.shape) for each in found] == [(2,), (2, 2), (2, 1, 3), ()]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 200), st.integers(1, 20), st.integers(1, 4))
+def test_even_pieces_are_as_equal_as_they_can_be(rows: int, pieces: int, multiple: int) -> None:
+    sizes = even_pieces(rows, pieces, multiple)
+    assert sum(sizes) == rows
+    assert all(size > 0 for size in sizes)
+    assert sizes == sorted(sizes, reverse=True)
+    if rows % multiple:
+        assert sizes == [rows]
+        return
+    assert len(sizes) == min(pieces, rows // multiple)
+    assert all(size % multiple == 0 for size in sizes)
+    assert sizes[0] - sizes[-1] in (0, multiple)
+
+
+def test_an_empty_batch_is_one_piece() -> None:
+    assert even_pieces(0, 3, 1) == [0]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=12), st.data())
+def test_rows_of_tensors_are_a_batch_like_the_list_of_them(
+    numbers: list[int], data: st.DataObject
+) -> None:
+    tensors = (torch.randn(9, 2), torch.arange(9), torch.arange(9) % 2 == 0)
+    rows = torch.tensor(numbers)
+    lazy, batch = RowsOf(tensors, rows), [tensor[rows] for tensor in tensors]
+    assert len(lazy) == len(batch) == 3
+    assert rows_in(lazy) == rows_in(batch) == len(numbers)
+    index = data.draw(st.integers(-3, 2))
+    assert torch.equal(lazy[index], batch[index])
+    assert same(lazy[1:], batch[1:])
+    assert same(list(lazy), batch)
+    assert same(tensors_of(lazy), batch)
+    moved = move(lazy, torch.device("cpu"))
+    assert type(moved) is list
+    assert same(moved, batch)
+    size = data.draw(st.integers(0, len(numbers)))
+    sizes = [size, len(numbers) - size]
+    for one, other in zip(split(lazy, sizes), split(batch, sizes), strict=True):
+        assert same(one, other)
+
+
+def same(one: Any, other: Any) -> bool:
+    return len(one) == len(other) and all(map(torch.equal, one, other))
+
+
+def test_rows_are_gathered_anew_for_whoever_looks() -> None:
+    lazy = RowsOf((torch.zeros(3),), torch.tensor([0, 1]))
+    lazy[0].add_(1)
+    assert lazy[0].tolist() == [0.0, 0.0]
+
+
+def test_a_copy_of_a_state_is_its_own() -> None:
+    state = {"h": torch.zeros(2), "n": 3}
+    copied = clone(state)
+    copied["h"].add_(1)
+    assert state["h"].tolist() == [0.0, 0.0]
+    assert copied["n"] == 3
