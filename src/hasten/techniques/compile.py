@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from types import CodeType, FunctionType
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -88,7 +89,8 @@ class CompileTechnique(Technique[CompilePart]):
             raise CannotApply("the model is compiled already")
         forget_cache = _keep_cache_in(part.cache_dir)
         counts = _Counts()
-        calls = {module: _CompiledCall(module, part) for module in modules}
+        code = _pass_through(len).__code__.replace()
+        calls = {module: _CompiledCall(module, part, code) for module in modules}
         for module, call in calls.items():
             module._compiled_call_impl = call
 
@@ -159,7 +161,7 @@ class _Counts:
         now = {key: value - self._start[key] for key, value in self._read().items()}
         words = _plural(now["graphs"], "new graph")
         if now["cached"]:
-            words += f" ({now['cached']} from the cache)"
+            words += f" ({_plural(now['cached'], 'piece')} of code from the cache)"
         again = self._again()
         if again:
             words += f", {again} of them after the first step"
@@ -187,6 +189,13 @@ def _plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
+def _pass_through(eager: Callable[..., Any]) -> FunctionType:
+    def through(*args: Any, **kwargs: Any) -> Any:
+        return eager(*args, **kwargs)
+
+    return cast(FunctionType, through)
+
+
 class _CompiledCall:
     """What calling the module does instead. The module, its class and its keys stay as they are.
 
@@ -197,14 +206,13 @@ class _CompiledCall:
     for all sizes that is slower for the usual one.
     """
 
-    def __init__(self, module: nn.Module, part: CompilePart) -> None:
-        eager: Callable[..., Any] = module._call_impl
+    def __init__(self, module: nn.Module, part: CompilePart, code: CodeType) -> None:
+        """``code``: of ``_pass_through``, a copy for each technique that is applied. torch keeps by
+        the code object what it compiled and what it gave up; the next model must not inherit it."""
         self._module = module
-
-        def through(*args: Any, **kwargs: Any) -> Any:
-            return eager(*args, **kwargs)
-
-        self._eager = eager
+        self._eager: Callable[..., Any] = module._call_impl
+        closure = _pass_through(self._eager).__closure__
+        through = FunctionType(code, globals(), closure=closure)
         mode = part.mode if part.backend == "inductor" else None
         self._compiled: Callable[..., Any] = torch.compile(through, mode=mode, backend=part.backend)
         self._rows = 0
