@@ -1,6 +1,10 @@
 """Compiling in place: that it really happens, and that the model stays the user's."""
 
 import copy
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn import functional as F
 
+from arms import first_difference, measure_yardstick, trace
 from hasten.host.environment import find_compiler, read_environment
 from hasten.records.applied import Applied
 from hasten.records.environment import Environment
@@ -22,6 +27,7 @@ from hasten.task.traits import read_traits
 from hasten.techniques.compile import CompilePart, CompileTechnique
 from hasten.techniques.technique import CannotApply
 from plain_loop import make_loader, make_model
+from trainings import Block, make_training
 
 PLAN = Plan(parts={"compile": {}})
 TECHNIQUE = CompileTechnique()
@@ -309,3 +315,202 @@ def test_without_a_compiler_or_triton_it_is_not_available() -> None:
     assert TECHNIQUE.unavailable(environment(device=gpu, versions={})) == (
         "triton is not installed"
     )
+
+
+def quick(**part: Any) -> Plan:
+    return Plan(parts={"compile": {"backend": "aot_eager", **part}})
+
+
+def test_blocks_are_compiled_once_for_all() -> None:
+    pipeline = make_training("transformer")
+    pipeline.model.blocks.extend(Block() for _ in range(10))
+    pipeline.optimizers = [torch.optim.SGD(pipeline.model.parameters(), lr=0.1)]
+    run = Run(pipeline, quick(regions="blocks"))
+    for batch in run.epoch():
+        run.step(batch)
+    assert [str(each) for each in run.applied] == [
+        "compile: done (12 blocks, mode default, backend aot_eager: 1 new graph, 0 breaks)"
+    ]
+    assert all(block._compiled_call_impl.took_part for block in pipeline.model.blocks)
+    assert pipeline.model._compiled_call_impl is None
+    run.undo()
+    assert all(block._compiled_call_impl is None for block in pipeline.model.blocks)
+
+
+def test_a_model_without_blocks_is_not_compiled_by_blocks() -> None:
+    (said,) = Run(make_pipeline(make_model()), quick(regions="blocks")).applied
+    assert (said.outcome, said.why) == ("skipped", "the model has no repeated blocks")
+
+
+class Talking(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        inputs = self.first(inputs)
+        print("half way")
+        return self.second(inputs)
+
+
+def test_what_cannot_be_traced_is_counted_as_a_break() -> None:
+    run = Run(make_pipeline(Talking()), quick())
+    for batch in run.epoch():
+        run.step(batch)
+    (said,) = run.applied
+    assert said.outcome == "done"
+    graphs, breaks = re.findall(r"(\d+) (?:new graph|break)", said.why)
+    assert int(graphs) == 2
+    assert int(breaks) >= 1
+
+
+def test_what_torch_gave_up_in_one_model_is_compiled_in_the_next() -> None:
+    """torch remembers by the code object, and all models go through code of ours."""
+    for model in (Talking(), nn.LSTM(6, 3), make_model()):
+        pipeline = make_pipeline(model)
+        if isinstance(model, nn.LSTM):
+            pipeline.forward = lambda model, batch: model(batch[0])[0].sum()
+        run = Run(pipeline, quick())
+        run.step(next(iter(run.dataloader)))
+    assert [str(each) for each in run.applied] == [
+        "compile: done (whole model, mode default, backend aot_eager: 1 new graph, 0 breaks)"
+    ]
+
+
+def test_many_models_in_one_process_are_all_compiled() -> None:
+    """More than torch compiles of one function."""
+    for width in range(1, 13):
+        model = nn.Sequential(nn.Linear(6, width), nn.Tanh(), nn.Linear(width, 3))
+        run = Run(make_pipeline(model), quick())
+        run.step(next(iter(run.dataloader)))
+        assert [each.outcome for each in run.applied] == ["done"], width
+
+
+class ByTheTable(nn.Module):
+    """Its code depends on the length of its input, so that each length is compiled anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 3)
+        self.table = {length: 1.0 / (1 + length) for length in range(40)}
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        share = self.table[int(inputs.shape[1])]
+        return self.layer(inputs.sum(1, keepdim=True) * share)
+
+
+class LongerAndLonger:
+    """Batches of 8 rows, each longer than the one before."""
+
+    def __iter__(self) -> Iterator[Any]:
+        generator = torch.Generator().manual_seed(0)
+        for length in range(2, 26):
+            yield (
+                torch.randn(8, length, generator=generator),
+                torch.randint(3, (8,), generator=generator),
+            )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_training_that_compiles_without_end_is_set_back(backend: str) -> None:
+    def make() -> Pipeline:
+        torch.manual_seed(0)
+        pipeline = make_pipeline(ByTheTable())
+        pipeline.loader = LongerAndLonger()
+        return pipeline
+
+    plain = trace(make(), Plan(), "whole")
+    changed = trace(make(), Plan(parts={"compile": {"backend": backend}}), "whole")
+    assert changed.run is not None
+    assert [str(each) for each in changed.run.applied] == [
+        "compile: fell back (it compiled 7 more graphs after the first step)"
+    ]
+    assert changed.run.model._compiled_call_impl is None
+    if backend == "eager":
+        assert first_difference(plain, changed) == ""
+    assert measure_yardstick(make, Plan(), "whole").share(changed) <= 1.0
+
+
+def test_lengths_that_move_are_compiled_for_all_lengths() -> None:
+    """No storm: torch makes the length dynamic the second time."""
+    pipeline = make_pipeline(nn.Sequential(nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(1, 3)))
+    pipeline.loader = [(inputs[:, None], target) for inputs, target in LongerAndLonger()]
+    run = Run(pipeline, quick())
+    for batch in run.epoch():
+        run.step(batch)
+    assert [each.outcome for each in run.applied] == ["done"]
+
+
+def test_an_evaluation_between_the_steps_is_no_storm() -> None:
+    run = Run(make_pipeline(make_model()), quick())
+    batch = next(iter(run.dataloader))
+    for _ in range(12):
+        run.step(batch)
+        run.model.eval()
+        with torch.no_grad():
+            run.model(batch[0])
+        run.model.train()
+    assert [each.outcome for each in run.applied] == ["done"]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_backends_without_code_show_what_fails(backend: str) -> None:
+    run = Run(make_pipeline(make_model()), Plan(parts={"compile": {"backend": backend}}))
+    run.step(next(iter(run.dataloader)))
+    assert [str(each) for each in run.applied] == [
+        f"compile: done (whole model, mode default, backend {backend}: 1 new graph, 0 breaks)"
+    ]
+
+
+@pytest.mark.parametrize("before", [None, "elsewhere"])
+def test_the_folder_of_compiled_code_is_named_while_it_is_applied(
+    before: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    if before is not None:
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", before)
+    run = Run(make_pipeline(make_model()), quick(cache_dir=str(tmp_path / "code")))
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "code")
+    run.undo()
+    assert os.environ.get("TORCHINDUCTOR_CACHE_DIR") == before
+
+
+CACHED = """
+import sys
+import torch
+from torch import nn
+from torch.nn import functional as F
+from hasten.records.plan import Plan
+from hasten.runtime.run import Run
+from hasten.task.pipeline import Pipeline
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batch = torch.randn(8, 6), torch.zeros(8, dtype=torch.long)
+pipeline = Pipeline.from_loop(model, [batch], optimizer, F.cross_entropy)
+run = Run(pipeline, Plan(parts={"compile": {"cache_dir": sys.argv[1]}}))
+run.step(batch)
+print(run.applied[0])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_compiler() is None, reason="there is no C++ compiler on the path")
+def test_a_later_process_finds_the_compiled_code(tmp_path: Path) -> None:
+    said = []
+    for _ in range(2):
+        ended = subprocess.run(
+            [sys.executable, "-c", CACHED, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        said.append(ended.stdout.strip())
+    assert said[0] == "compile: done (whole model, mode default: 1 new graph, 0 breaks)"
+    assert said[1] == (
+        "compile: done (whole model, mode default: 1 new graph (2 pieces of code from the cache), "
+        "0 breaks)"
+    )
+    assert any(tmp_path.rglob("*.cpp"))
