@@ -128,7 +128,7 @@ def test_a_loop_of_the_user_trains_to_the_same_weights(
         clip_norm=0.5,
         scheduler=StepLR(optimizer, 6, gamma=0.8),
     )
-    assert isinstance(run.dataloader, BatchedLoader)
+    assert isinstance(run.pipeline.loader, BatchedLoader)
     found = [float(run.step(batch)) for _ in range(5) for batch in run.dataloader]
     assert found == losses
     assert outcome(model, optimizer) == expected

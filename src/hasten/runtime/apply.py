@@ -7,13 +7,14 @@ from hasten.records.applied import Applied
 from hasten.records.plan import Plan
 from hasten.task.pipeline import Pipeline
 from hasten.techniques.registry import decode
-from hasten.techniques.technique import CannotApply, Effect, Part, Technique
+from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
 
 
 @dataclass(frozen=True)
 class LiveEffect:
     technique: str
     effect: Effect
+    stage: Stage
     instead_of: tuple[str, ...]
 
 
@@ -33,7 +34,9 @@ def apply_plan(pipeline: Pipeline, plan: Plan) -> tuple[list[LiveEffect], list[A
             undo_all(effects)  # a fault of the technique: raised, with nothing left half done
             raise
         else:
-            effects.append(LiveEffect(technique.name, effect, technique.instead_of))
+            effects.append(
+                LiveEffect(technique.name, effect, technique.stage, technique.instead_of)
+            )
     return effects, skipped
 
 
@@ -44,6 +47,11 @@ def _apply(
         if technique.name in live.instead_of:
             raise CannotApply(f"{live.technique} leaves it nothing to do")
     return technique.apply(pipeline, part)
+
+
+def loading(effects: list[LiveEffect]) -> list[LiveEffect]:
+    """Those that bring batches in another way."""
+    return [live for live in effects if live.stage in (Stage.DATA, Stage.TRANSFER)]
 
 
 def describe(effects: list[LiveEffect], dropped: list[Applied]) -> list[Applied]:

@@ -7,19 +7,21 @@ raised to the user.
 
 import traceback
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor
 
 from hasten.records.applied import Applied
 from hasten.records.plan import Plan
-from hasten.runtime.apply import apply_plan, undo_all
+from hasten.runtime.apply import apply_plan, loading, undo_all
 from hasten.runtime.rewind import HostState, Rewind
 from hasten.runtime.snapshot import Snapshot
 from hasten.task.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from hasten.runtime.run import Run
+
+T = TypeVar("T")
 
 
 def first_step(run: "Run", batch: Any) -> tuple[Tensor, bool]:
@@ -64,6 +66,21 @@ def later_step(run: "Run", batch: Any) -> Tensor:
         raise failure
     loss, _ = _redo_without_guilty(run, batch, failure)
     return loss
+
+
+def load(run: "Run", work: Callable[[], T], instead: Callable[[], T]) -> T:
+    """Do something with the loader. Where that fails all techniques that load are dropped, and it
+    is done with the loader that is left."""
+    try:
+        return work()
+    except StopIteration:
+        raise
+    except Exception as error:
+        failure, suspects = error, loading(run.effects)
+        if not suspects:
+            raise
+    _drop(run, {live.technique: _brief(failure) for live in suspects})
+    return instead()  # what is raised now is the user's own
 
 
 def _watch(run: "Run", before: HostState) -> None:

@@ -10,7 +10,8 @@ from hasten.errors import HastenError
 from hasten.records.applied import Applied
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime import fallback
-from hasten.runtime.apply import LiveEffect, apply_plan, describe, undo_all
+from hasten.runtime.apply import LiveEffect, apply_plan, describe, loading, undo_all
+from hasten.runtime.loading import GuardedLoader
 from hasten.runtime.rewind import Rewind
 from hasten.step.eager import EagerStep
 from hasten.step.readings import Readings
@@ -52,7 +53,8 @@ class Run:
 
     @property
     def dataloader(self) -> Iterable[Any]:
-        return self.pipeline.loader
+        """The user's own loader, or what a technique has made of it, which it looks like."""
+        return GuardedLoader(self) if loading(self.effects) else self.pipeline.loader
 
     @property
     def optimizer(self) -> Optimizer:
@@ -100,7 +102,7 @@ class Run:
     def epoch(self) -> Iterator[Any]:
         """The batches of one epoch; carried state starts anew, epoch schedulers step at its end."""
         self.start_epoch()
-        yield from self.pipeline.loader
+        yield from self.dataloader
         if self.pipeline.scheduler_unit == "epoch":
             for scheduler in self.pipeline.schedulers:
                 scheduler.step()

@@ -21,7 +21,7 @@ class RecurrentStatePart(Part, frozen=True, kw_only=True):
 class RecurrentStateTechnique(Technique[RecurrentStatePart]):
     name = "recurrent_state"
     part = RecurrentStatePart
-    stage = Stage.DATA
+    stage = Stage.LAYOUT
     rung = Rung.BITWISE
     answers = ("recurrent-state", "sync-bound")
     about = "Gives a recurrent layer no state instead of zeros made and copied for each batch."

@@ -131,7 +131,7 @@ def _offer(technique: Technique[Any], environment: Environment, traits: Traits) 
         rung=technique.rung,
         answers=technique.answers,
         parts=tuple(msgspec.to_builtins(part) for part in parts),
-        changes_data=technique.stage is Stage.DATA,
+        changes_data=technique.stage in (Stage.DATA, Stage.TRANSFER),
         slow_to_prepare=technique.slow_to_prepare,
         refusal=reason,
     )

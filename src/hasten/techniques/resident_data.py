@@ -53,7 +53,10 @@ class ResidentDataTechnique(Technique[ResidentDataPart]):
         if reason:
             raise CannotApply(reason)
         assert isinstance(before, DataLoader)  # held by cannot_reside
-        pipeline.loader = ResidentLoader(before, pipeline.device)
+        try:
+            pipeline.loader = ResidentLoader(before, pipeline.device)
+        except torch.OutOfMemoryError as error:
+            raise CannotApply("the device ran out of memory while it was uploaded") from error
 
         def undo() -> None:
             pipeline.loader = before
