@@ -44,7 +44,7 @@ def test_slots_stay_where_they_are_and_take_the_numbers_of_a_batch() -> None:
     places = [each.data_ptr() for each in slots.batch]
     assert all(torch.equal(a, b) for a, b in zip(slots.batch, first, strict=True))
     assert not {each.data_ptr() for each in first} & set(places)
-    slots.fill(second)
+    assert slots.take(second)
     assert [each.data_ptr() for each in slots.batch] == places
     assert all(torch.equal(a, b) for a, b in zip(slots.batch, second, strict=True))
 
@@ -53,7 +53,7 @@ def test_slots_of_a_nested_batch_keep_its_form() -> None:
     batch = {"a": (torch.randn(2, 2), 3), "b": torch.arange(2)}
     slots = Slots(batch, CPU)
     assert slots.batch["a"][1] == 3
-    slots.fill({"a": (torch.ones(2, 2), 3), "b": torch.tensor([5, 6])})
+    assert slots.take({"a": (torch.ones(2, 2), 3), "b": torch.tensor([5, 6])})
     assert slots.batch["a"][0].tolist() == [[1.0, 1.0], [1.0, 1.0]]
     assert slots.batch["b"].tolist() == [5, 6]
 
@@ -63,6 +63,22 @@ def test_slots_of_resident_rows_take_row_numbers_and_leave_the_tensors() -> None
     rows = torch.tensor([1, 2, 3])
     slots = Slots(RowsOf(tensors, rows), CPU)
     assert slots.batch.tensors is tensors
-    slots.fill(RowsOf(tensors, torch.tensor([8, 0, 4])))
+    assert slots.take(RowsOf(tensors, torch.tensor([8, 0, 4])))
     assert rows.tolist() == [1, 2, 3]
     assert slots.batch[1].tolist() == [8, 0, 4]
+
+
+def test_a_batch_that_does_not_fit_is_not_taken() -> None:
+    tensors = tuple(pair(9))
+    rows = RowsOf(tensors, torch.tensor([1, 2, 3]))
+    nested = {"a": torch.ones(4), "n": 7}
+    for first, others in (
+        (pair(4), [pair(3), pair(4, torch.float64), tuple(pair(4)), pair(4)[:1], [*pair(4), 1]]),
+        (rows, [RowsOf(tensors, torch.tensor([1])), RowsOf(tuple(pair(9)), rows.rows), pair(3)]),
+        (nested, [{"a": torch.ones(4), "n": 8}, {"b": torch.ones(4), "n": 7}, [torch.ones(4)]]),
+    ):
+        slots = Slots(first, CPU)
+        assert slots.take(first)
+        assert slots.fit(first)
+        assert not any(slots.take(other) for other in others)
+        assert not any(slots.fit(other) for other in others)
