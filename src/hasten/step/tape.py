@@ -34,5 +34,5 @@ class Tape:
         return place
 
     def _hand_out(self) -> Iterator[Tensor]:
-        for group in self._values.split(AT_ONCE):
+        for group in self._values.split(AT_ONCE):  # type: ignore[no-untyped-call]
             yield from group.unbind()
