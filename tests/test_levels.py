@@ -1,4 +1,4 @@
-"""The levels and the wishes that users write, on a real training: they run and say what they did."""
+"""Levels and wishes as users write them, on a real training: they run and say what they did."""
 
 import os
 from collections.abc import Iterator

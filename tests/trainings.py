@@ -19,7 +19,8 @@ ROWS, BATCH = 22, 6
 """6, 6, 6 and 4 rows: a last batch that is a partial one."""
 LENGTH, WIDTH, HEADS, WORDS = 5, 8, 2, 11
 PADDING = 0
-CLIP = 0.5
+CLIP = 0.02
+"""Below the norm of every gradient here."""
 
 
 class Perceptron(nn.Module):

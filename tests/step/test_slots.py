@@ -66,3 +66,19 @@ def test_slots_of_resident_rows_take_row_numbers_and_leave_the_tensors() -> None
     assert slots.take(RowsOf(tensors, torch.tensor([8, 0, 4])))
     assert rows.tolist() == [1, 2, 3]
     assert slots.batch[1].tolist() == [8, 0, 4]
+
+
+def test_a_batch_that_does_not_fit_is_not_taken() -> None:
+    tensors = tuple(pair(9))
+    rows = RowsOf(tensors, torch.tensor([1, 2, 3]))
+    nested = {"a": torch.ones(4), "n": 7}
+    for first, others in (
+        (pair(4), [pair(3), pair(4, torch.float64), tuple(pair(4)), pair(4)[:1], [*pair(4), 1]]),
+        (rows, [RowsOf(tensors, torch.tensor([1])), RowsOf(tuple(pair(9)), rows.rows), pair(3)]),
+        (nested, [{"a": torch.ones(4), "n": 8}, {"b": torch.ones(4), "n": 7}, [torch.ones(4)]]),
+    ):
+        slots = Slots(first, CPU)
+        assert slots.take(first)
+        assert slots.fit(first)
+        assert not any(slots.take(other) for other in others)
+        assert not any(slots.fit(other) for other in others)

@@ -34,5 +34,5 @@ class Tape:
         return place
 
     def _hand_out(self) -> Iterator[Tensor]:
-        for start in range(0, LENGTH, AT_ONCE):
-            yield from self._values[start : start + AT_ONCE].unbind()
+        for group in self._values.split(AT_ONCE):  # type: ignore[no-untyped-call]
+            yield from group.unbind()
