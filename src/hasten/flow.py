@@ -46,7 +46,10 @@ def tune(
         tell("measuring the naive training")
         naive = lab.measure()
         findings = diagnose(
-            naive, task_place=described.task_place, model_place=described.model_place
+            naive,
+            described.traits.model,
+            task_place=described.task_place,
+            model_place=described.model_place,
         )
         for finding in findings:
             journal.note(finding)

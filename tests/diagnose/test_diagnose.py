@@ -1,5 +1,6 @@
 """From the phases of a step to findings."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from hasten.diagnose.diagnose import diagnose, typical_step
 from hasten.diagnose.thresholds import DATA_WAIT_SHARE, MODEL_SHARE, OPTIMIZER_SHARE
 from hasten.records.finding import Finding, Place
 from hasten.records.measurement import Measurement, Memory, Phases
+from hasten.records.traits import ModelTraits
 
 TASK = Place(path="train.py", line=3)
 MODEL = Place(path="model.py", line=7)
@@ -39,8 +41,15 @@ def measured(*steps: Phases) -> Measurement:
     )
 
 
-def find(*steps: Phases, model_place: Place | None = MODEL) -> dict[str, Finding]:
-    findings = diagnose(measured(*steps), task_place=TASK, model_place=model_place)
+NET = ModelTraits(
+    name="Net", parameters=1, parameter_bytes=4, families=("linear",), repeated_blocks=()
+)
+
+
+def find(
+    *steps: Phases, model_place: Place | None = MODEL, model: ModelTraits = NET
+) -> dict[str, Finding]:
+    findings = diagnose(measured(*steps), model, task_place=TASK, model_place=model_place)
     return {finding.code: finding for finding in findings}
 
 
@@ -132,3 +141,19 @@ def test_findings_are_ranked_and_never_promise_less_than_nothing(
     assert all(bound >= 1 for bound in bounds)
     total = typical_step(measured(*measured_steps)).total_s()
     assert all(0 < finding.cost_s <= total for finding in findings)
+
+
+def test_attention_by_hand_is_a_finding_at_its_line() -> None:
+    place = Place(path="net.py", line=40)
+    by_hand = msgspec.structs.replace(
+        NET, attention=("hand_written",), hand_written_attention=place
+    )
+    finding = find(phases(forward=0.5, backward=0.4, optimizer=0.1), model=by_hand)[
+        "unfused-attention"
+    ]
+    assert finding.title == "90 % of a step is spent in a model whose attention is written by hand"
+    assert finding.place == place
+    assert "scaled_dot_product_attention" in finding.advice
+    assert finding.bound == pytest.approx(10.0)
+    fused = msgspec.structs.replace(NET, attention=("fused",))
+    assert "unfused-attention" not in find(phases(forward=0.5, backward=0.5), model=fused)

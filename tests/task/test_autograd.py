@@ -1,5 +1,6 @@
 """The graph behind a loss tells what torch really did."""
 
+import inspect
 import math
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from hasten.records.finding import Place
 from hasten.task.autograd import attention_in, computed_dtypes, has_compiled_code, nodes_of
 
 HEADS, LENGTH, WIDTH = 2, 5, 4
@@ -52,16 +54,16 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 def test_products_around_a_softmax_are_attention_by_hand(
     attend: Attend, split: list[Tensor]
 ) -> None:
-    assert attention_in(attend(*split).sum()) == ("hand_written",)
+    assert attention_in(attend(*split).sum())[0] == ("hand_written",)
 
 
 @pytest.mark.parametrize("attend", [fused, fused_by_mathematics])
 def test_torchs_own_attention_is_known(attend: Attend, split: list[Tensor]) -> None:
-    assert attention_in(attend(*split).sum()) == ("fused",)
+    assert attention_in(attend(*split).sum())[0] == ("fused",)
 
 
 def test_both_in_one_model_are_both_found(split: list[Tensor]) -> None:
-    assert attention_in(by_hand(*split).sum() + fused(*split).sum()) == ("fused", "hand_written")
+    assert attention_in(by_hand(*split).sum() + fused(*split).sum())[0] == ("fused", "hand_written")
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
@@ -70,31 +72,31 @@ def test_multihead_attention_is_torchs_own_unless_weights_are_asked_for(
 ) -> None:
     layer, inputs = nn.MultiheadAttention(8, 2, batch_first=True), torch.randn(3, LENGTH, 8)
     outputs, _ = layer(inputs, inputs, inputs, need_weights=need_weights)
-    assert attention_in(outputs.sum()) == (("hand_written",) if need_weights else ("fused",))
+    assert attention_in(outputs.sum())[0] == (("hand_written",) if need_weights else ("fused",))
 
 
 def test_a_transformer_layer_is_torchs_own() -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    assert attention_in(layer(torch.randn(3, LENGTH, 8)).sum()) == ("fused",)
+    assert attention_in(layer(torch.randn(3, LENGTH, 8)).sum())[0] == ("fused",)
 
 
 def test_the_softmax_of_a_classifier_is_not_attention() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.Softmax(-1))
     outputs = model(torch.randn(5, 4))
-    assert attention_in(outputs.log().mean()) == ()
-    assert attention_in(F.cross_entropy(outputs, torch.zeros(5, dtype=torch.long))) == ()
+    assert attention_in(outputs.log().mean())[0] == ()
+    assert attention_in(F.cross_entropy(outputs, torch.zeros(5, dtype=torch.long)))[0] == ()
 
 
 def test_a_softmax_that_weighs_rows_is_not_attention() -> None:
     """Pooling by learned scores: one product after it, none before."""
     scores, values = torch.randn(3, 1, 5, requires_grad=True), torch.randn(3, 5, 4)
-    assert attention_in(torch.bmm(scores.softmax(-1), values).sum()) == ()
+    assert attention_in(torch.bmm(scores.softmax(-1), values).sum())[0] == ()
 
 
 def test_a_model_without_attention_has_none() -> None:
     outputs, _ = nn.LSTM(4, 4)(torch.randn(2, 3, 4))
-    assert attention_in(outputs.sum()) == ()
-    assert attention_in(torch.ones(2)) == ()
+    assert attention_in(outputs.sum())[0] == ()
+    assert attention_in(torch.ones(2))[0] == ()
 
 
 def test_every_node_is_visited_once() -> None:
@@ -141,3 +143,14 @@ def test_reading_the_types_computes_no_checkpoint_again() -> None:
     assert len(calls) == 1
     outputs.sum().backward()
     assert len(calls) == 2
+
+
+def test_attention_by_hand_is_found_at_its_line() -> None:
+    inputs = torch.randn(2, 5, 8, requires_grad=True)
+    with torch.autograd.set_detect_anomaly(True, check_nan=False):
+        weights = torch.bmm(inputs, inputs.transpose(1, 2)).softmax(-1)
+        line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
+        output = torch.bmm(weights, inputs)
+    _, place = attention_in(output.sum())
+    assert place == Place(path=__file__, line=line)
+    assert attention_in(torch.bmm(inputs, inputs.transpose(1, 2)).sum()) == ((), None)

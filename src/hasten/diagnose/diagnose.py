@@ -5,10 +5,15 @@ import statistics
 from hasten.diagnose.thresholds import DATA_WAIT_SHARE, MODEL_SHARE, OPTIMIZER_SHARE
 from hasten.records.finding import Finding, Place
 from hasten.records.measurement import Measurement, Phases
+from hasten.records.traits import ModelTraits
 
 
 def diagnose(
-    measurement: Measurement, *, task_place: Place | None, model_place: Place | None
+    measurement: Measurement,
+    model: ModelTraits,
+    *,
+    task_place: Place | None,
+    model_place: Place | None,
 ) -> list[Finding]:
     """Findings of a measured run, the largest bound first."""
     step = typical_step(measurement)
@@ -40,6 +45,17 @@ def diagnose(
             "forward and backward, operation by operation",
             "Compile the model.",
             model_place or task_place,
+        ),
+        # What attention costs is not measured apart; the bound is all that the model takes.
+        _finding(
+            step,
+            "unfused-attention",
+            MODEL_SHARE,
+            model_s if "hand_written" in model.attention else 0.0,
+            "in a model whose attention is written by hand",
+            "Call torch.nn.functional.scaled_dot_product_attention there, which never makes the "
+            "matrix of all pairs.",
+            model.hand_written_attention or model_place or task_place,
         ),
     ]
     return sorted((each for each in found if each), key=lambda each: -each.bound)

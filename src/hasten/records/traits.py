@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from hasten.records.finding import Place
 from hasten.records.record import Record
 
 Family = Literal["attention", "batchnorm", "conv", "dropout", "embedding", "linear", "recurrent"]
@@ -18,6 +19,8 @@ class ModelTraits(Record, frozen=True, kw_only=True):
     """Classes of which a container holds several: compiled or checkpointed alike."""
     attention: tuple[Attention, ...] = ()
     """How attention is computed, where one forward pass told."""
+    hand_written_attention: Place | None = None
+    """Where attention is written by hand."""
     resets_state: bool = False
     """Whether a recurrent state begins anew with each batch."""
 

@@ -3,12 +3,15 @@
 torch often does something else than it was asked to, without a word: the graph tells what it did.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
+from hasten.records.finding import Place
 from hasten.records.traits import Attention
 from hasten.task import batch as batches
 
@@ -48,12 +51,14 @@ def computed_dtypes(output: Any) -> set[torch.dtype]:
 
 FUSED_ATTENTION = ("ScaledDotProduct", "SafeSoftmax")  # the second is torch's own unfused way
 PRODUCTS = ("BmmBackward", "BaddbmmBackward")
+FRAME = re.compile(r'File "(?P<path>.+)", line (?P<line>\d+)')
 NEAR = 6
 """Scaling, masking, dropout and views between a softmax and the products around it."""
 
 
-def attention_in(output: Any) -> tuple[Attention, ...]:
-    """Whether attention was computed by torch's own function, or by products around a softmax."""
+def attention_in(output: Any) -> tuple[tuple[Attention, ...], Place | None]:
+    """Whether attention was computed by torch's own function, or by products around a softmax; and
+    where the latter is written, if the graph was made in torch's anomaly mode, which notes that."""
     after: dict[Node, list[Node]] = {}
     for node in nodes_of(output):
         for before, _ in node.next_functions:
@@ -62,14 +67,26 @@ def attention_in(output: Any) -> tuple[Attention, ...]:
     found: list[Attention] = []
     if any(each in node.name() for node in nodes_of(output) for each in FUSED_ATTENTION):
         found.append("fused")
-    if any(
-        node.name().startswith("SoftmaxBackward")
+    by_hand = [
+        node
+        for node in nodes_of(output)
+        if node.name().startswith("SoftmaxBackward")
         and _near_product(node, lambda each: [before for before, _ in each.next_functions])
         and _near_product(node, lambda each: after.get(each, []))
-        for node in nodes_of(output)
-    ):
+    ]
+    if by_hand:
         found.append("hand_written")
-    return tuple(found)
+    return tuple(found), _place(by_hand[-1]) if by_hand else None
+
+
+def _place(node: Node) -> Place | None:
+    """The innermost line outside of torch that made the node."""
+    noted: dict[str, list[str]] = node.metadata  # type: ignore[assignment]
+    for frame in reversed(noted.get("traceback_", [])):
+        found = FRAME.search(frame)
+        if found and not Path(found["path"]).is_relative_to(Path(torch.__file__).parent):
+            return Place(path=found["path"], line=int(found["line"]))
+    return None
 
 
 def _near_product(node: Node, neighbours: Callable[[Node], Iterable[Node | None]]) -> bool:

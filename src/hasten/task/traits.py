@@ -19,6 +19,7 @@ from torch.utils.data import (
     default_collate,
 )
 
+from hasten.records.finding import Place
 from hasten.records.traits import (
     Attention,
     DataTraits,
@@ -86,6 +87,7 @@ def _by_the_users_word(pipeline: Pipeline, reduction: Reduction) -> Reduction:
 
 def _model_traits(pipeline: Pipeline, batch: Any | None) -> ModelTraits:
     model = pipeline.model
+    attention, place = _attention(pipeline, batch)
     parameters = list(model.parameters())
     modules = list(model.modules())
     families = [name for name, kinds in FAMILIES.items() if _any_of(modules, kinds)]
@@ -95,7 +97,8 @@ def _model_traits(pipeline: Pipeline, batch: Any | None) -> ModelTraits:
         parameter_bytes=sum(p.numel() * p.element_size() for p in parameters),
         families=tuple(families),
         repeated_blocks=tuple(sorted({type(each).__name__ for each in repeated_blocks(model)})),
-        attention=() if batch is None else _attention(pipeline, batch),
+        attention=attention,
+        hand_written_attention=place,
         resets_state=pipeline.initial_state is not None and pipeline.state_resets == "batch",
     )
 
@@ -221,10 +224,12 @@ def _evaluating(pipeline: Pipeline) -> Iterator[None]:
         restore_random_state(state)
 
 
-def _attention(pipeline: Pipeline, batch: Any) -> tuple[Attention, ...]:
-    if pipeline.initial_state is not None:
-        return ()
-    with _evaluating(pipeline), torch.enable_grad():
+def _attention(pipeline: Pipeline, batch: Any | None) -> tuple[tuple[Attention, ...], Place | None]:
+    """By one forward pass, in the mode in which torch notes the line that made each node."""
+    if batch is None or pipeline.initial_state is not None:
+        return (), None
+    noting = torch.autograd.set_detect_anomaly(True, check_nan=False)
+    with _evaluating(pipeline), torch.enable_grad(), noting:
         return attention_in(_loss(pipeline, batches.move(batch, pipeline.device)))
 
 
