@@ -24,10 +24,10 @@ class Stage(IntEnum):
     TRANSFER = 1
     INIT = 2
     LAYOUT = 3
-    PRECISION = 4
-    ATTENTION = 5
-    CHECKPOINTING = 6
-    COMPILE = 7
+    CHECKPOINTING = 4
+    COMPILE = 5
+    PRECISION = 6  # this one and the next surround the forward pass, compiled or not
+    ATTENTION = 7
     SHARD = 8
     OPTIMIZER = 9
     ACCUMULATION = 10
