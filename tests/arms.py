@@ -120,13 +120,14 @@ class Yardstick:
 
     def _share(self, key: str, differences: dict[str, float]) -> float:
         part = self.plain.steps[key]
-        updates = key.startswith("updates")
         return excess(
             Norms(
                 size={name: numerics._norm(each) for name, each in part.items()},
                 sensitivity=self.moved[key],
                 difference=differences,
-                resolution={name: self.resolution[name] if updates else 0.0 for name in part},
+                resolution=numerics.resolutions(
+                    self.plain.steps, key, self.resolution, self.epsilon
+                ),
                 epsilon=self.epsilon,
             )
         ).share

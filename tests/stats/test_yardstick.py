@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hasten.stats.yardstick import ALLOWED, EPSILON, Norms, excess
+from hasten.stats.yardstick import ALLOWED, EPSILON, Norms, below_floor, excess
 
 SIZE = {"embedding": 10.0, "layer.weight": 3.0, "layer.bias": 0.1}
 MOVED = {name: 1e-4 * size for name, size in SIZE.items()}
@@ -127,3 +127,9 @@ def test_a_larger_difference_never_uses_less(share: float, more: float) -> None:
     small = excess(norms({name: share * value for name, value in MOVED.items()}))
     large = excess(norms({name: more * share * value for name, value in MOVED.items()}))
     assert large.share > small.share
+
+
+def test_a_gradient_that_is_nothing_but_rounding_is_told_from_a_small_one() -> None:
+    size = {"weight": 3.0, "small": 1e-3, "noise": 1e-6}
+    assert below_floor(size) == {"noise"}
+    assert below_floor({}) == set()

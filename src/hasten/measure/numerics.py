@@ -29,7 +29,7 @@ from hasten.measure.messages import (
 from hasten.records.traits import Reduction
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import Snapshot
-from hasten.stats.yardstick import EPSILON
+from hasten.stats.yardstick import EPSILON, below_floor
 from hasten.task import batch as batches
 from hasten.techniques.technique import Effect
 
@@ -134,7 +134,7 @@ def _trace_baseline(run: Run, steps: Steps, path: Path) -> BaselineTraced:
         probe_losses, probed = _run_steps(run, steps)
         moved.append(_differences(probed, base))
         loss_moved.append(_loss_differences(probe_losses, losses))
-    resolution = {name: _rounding(p) * _norm(p) for name, p in run.model.named_parameters()}
+    stored = {name: _rounding(p) * _norm(p) for name, p in run.model.named_parameters()}
     epsilon = _epsilon(run.model)
     start.restore()
     exact = _run_in_fp64(run, steps)
@@ -147,9 +147,7 @@ def _trace_baseline(run: Run, steps: Steps, path: Path) -> BaselineTraced:
                 size={name: _norm(tensor) for name, tensor in tensors.items()},
                 sensitivity={name: max(each[key][name] for each in moved) for name in tensors},
                 unsteadiness=itself[key],
-                resolution={
-                    name: resolution[name] if key.startswith("updates") else 0.0 for name in tensors
-                },
+                resolution=resolutions(base, key, stored, epsilon),
                 fp64_error=_relative_error(tensors, exact.get(key)),
             )
             for key, tensors in base.items()
@@ -159,6 +157,22 @@ def _trace_baseline(run: Run, steps: Steps, path: Path) -> BaselineTraced:
         end=end,
         steps=tuple(len(pieces) for pieces in steps),
     )
+
+
+def resolutions(
+    base: Quantities, key: str, stored: Mapping[str, float], epsilon: float
+) -> dict[str, float]:
+    """Below what a difference of each parameter says nothing: ``stored``, the rounding of a weight
+    itself; and for an update all of it, where the gradient is nothing but rounding, as of a bias
+    before BatchNorm: Adam makes a whole step of it, in any direction."""
+    if not key.startswith("updates"):
+        return dict.fromkeys(base[key], 0.0)
+    gradients = base[key.replace("updates", "gradients")]
+    vague = below_floor({name: _norm(each) for name, each in gradients.items()}, epsilon)
+    return {
+        name: stored[name] + (_norm(update) if name in vague else 0.0)
+        for name, update in base[key].items()
+    }
 
 
 def _trace_candidate(run: Run, steps: Steps, path: Path) -> CandidateTraced:

@@ -44,7 +44,7 @@ class Excess:
 
 def excess(norms: Norms) -> Excess:
     """Judged for each parameter alone, which bounds all of them together too."""
-    floor = norms.epsilon * _norm(norms.size) / math.sqrt(max(len(norms.size), 1))
+    floor = _floor(norms.size, norms.epsilon)
     shares = {
         name: _share(
             norms.difference[name],
@@ -54,6 +54,16 @@ def excess(norms: Norms) -> Excess:
     }
     worst = max(shares, key=lambda name: shares[name], default="")
     return Excess(share=shares.get(worst, 0.0), parameter=worst)
+
+
+def below_floor(size: Mapping[str, float], epsilon: float = EPSILON) -> set[str]:
+    """Parameters whose share of the whole is nothing but rounding."""
+    floor = _floor(size, epsilon)
+    return {name for name, value in size.items() if value <= floor}
+
+
+def _floor(size: Mapping[str, float], epsilon: float) -> float:
+    return epsilon * _norm(size) / math.sqrt(max(len(size), 1))
 
 
 def _share(difference: float, allowed: float) -> float:
