@@ -23,7 +23,7 @@ def write_results(
         "date": now.isoformat(timespec="seconds"),
         "command": " ".join(["python", *sys.argv]),
         "commit": commit or _git("rev-parse", "HEAD"),
-        "changed_files": _git("diff", "--name-only", "HEAD").splitlines(),
+        "changed_files": [] if commit else _git("diff", "--name-only", "HEAD").splitlines(),
         "environment": msgspec.to_builtins(read_environment()),
         **figures,
     }

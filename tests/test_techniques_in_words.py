@@ -136,7 +136,7 @@ def test_settings_are_told_by_type_default_and_the_line_under_them(painted: Expl
 
 def test_values_are_told_in_the_order_of_the_technique() -> None:
     (compiling,) = explain("compile").techniques
-    assert compiling.settings[1].takes == '"whole" or "blocks"'
+    assert compiling.settings[1].takes == '"whole" or "with_loss" or "blocks"'
 
 
 def test_a_technique_of_ones_own_that_says_little_is_explained_too(painted: Explanation) -> None:
