@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check bench gpu-test schemas techniques-page docs clean
+.PHONY: demo test check bench slow-test gpu-test schemas techniques-page docs clean
 
 demo: $(READY)  ## tune a bundled workload, from measuring to a proven recipe
 	$(BIN)/hasten tune gallery:bloom --out demo-out
@@ -22,6 +22,9 @@ bench: $(READY)  ## the measured claims of the docs; about half an hour on a qui
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/tune_gallery.py
+
+slow-test: $(READY)  ## tests that generate code, for some minutes; the log is kept with the results
+	$(BIN)/python benchmarks/slow_tests.py
 
 gpu-test:  ## on a machine with a GPU and the dependencies installed there
 	PYTHONPATH=$(CURDIR)/src:$(PYTHONPATH) $(PYTHON) -m pytest -m gpu

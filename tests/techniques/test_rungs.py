@@ -43,6 +43,7 @@ ROUNDING: Parts = [
     ("attention", {"masks": "simplify"}),
     ("attention", {"kernel": "flash"}),
     ("compile", {"backend": "aot_eager"}),
+    ("compile", {"backend": "aot_eager", "regions": "with_loss"}),
     ("compile", {"backend": "aot_eager", "regions": "blocks"}),
     ("convolution_search", {}),
     ("fused_optimizer", {"implementation": "fused"}),

@@ -1,0 +1,61 @@
+"""Compiled trainings on their rung, with generated code, for minutes. Run by `make slow-test`."""
+
+import functools
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from arms import Form, Yardstick, measure_yardstick, trace
+from hasten.records.plan import Plan, RawPart
+from trainings import NAMES, make_training
+
+pytestmark = [pytest.mark.inductor, pytest.mark.timeout(900)]
+HAVE_BLOCKS = ("convolutions", "transformer", "language")
+REGIONS = ("whole", "with_loss", "blocks")
+MODES = ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+@pytest.fixture(autouse=True)
+def _forget_compiled_code() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@functools.cache
+def yardstick(training: str, form: Form) -> Yardstick:
+    return measure_yardstick(lambda: make_training(training, dropout=False), Plan(), form)
+
+
+def hold_to_rounding(training: str, form: Form, parts: dict[str, RawPart]) -> None:
+    changed = trace(make_training(training, dropout=False), Plan(parts=parts), form)
+    assert changed.run is not None
+    said = {each.technique: each for each in changed.run.applied}
+    assert said["compile"].outcome == "done", said["compile"].why
+    assert yardstick(training, form).share(changed) <= 1.0
+    changed.run.undo()
+
+
+@pytest.mark.parametrize("form", ["pieces", "whole"])
+@pytest.mark.parametrize("regions", REGIONS)
+@pytest.mark.parametrize("training", [name for name in NAMES if name != "recurrent"])
+def test_generated_code_stays_within_rounding(training: str, regions: str, form: Form) -> None:
+    if regions == "blocks" and training not in HAVE_BLOCKS:
+        regions = "whole"  # there are none; the same again costs nothing, it is cached
+    hold_to_rounding(training, form, {"compile": {"regions": regions}})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_other_modes_stay_within_rounding(mode: str) -> None:
+    hold_to_rounding("perceptron", "whole", {"compile": {"mode": mode}})
+
+
+@pytest.mark.parametrize("training", HAVE_BLOCKS)
+def test_generated_code_with_checkpointing_and_a_fused_optimizer(training: str) -> None:
+    parts: dict[str, RawPart] = {
+        "activation_checkpointing": {"keep": "nothing"},
+        "compile": {"regions": "with_loss"},
+        "fused_optimizer": {},
+    }
+    hold_to_rounding(training, "whole", parts)
