@@ -307,6 +307,12 @@ def test_a_place_that_waits_is_named_by_file_and_line() -> None:
     assert f"{__file__}:" in reason(run)
 
 
+def test_short_epochs_with_a_partial_batch_are_captured_too() -> None:
+    arms = [train(make_pipeline(batch_size=200), {**FUSED, **more}, 30) for more in ({}, GRAPH)]
+    assert is_captured(arms[1][0])
+    assert_equal(*arms)
+
+
 def test_batches_without_a_usual_shape_stay_eager() -> None:
     class Lengths(DataLoader[Any]):
         def __iter__(self) -> Any:

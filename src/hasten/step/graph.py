@@ -14,6 +14,7 @@ Limits: a Python branch that turns another way after the capture is not seen. Ch
 modules and draws from the host's random generators are looked for in the warm-up only.
 """
 
+from collections import Counter
 from typing import Any
 
 import torch
@@ -25,6 +26,9 @@ from hasten.step.slots import Signature, signature_of
 from hasten.step.watch import HostState, noting_syncs
 
 WARM_STEPS = 3
+"""Of a shape, before it is captured."""
+MOST_SHAPES = 4
+"""Among the steps before a capture: the usual one, an epoch's last, and some others."""
 MOVES = 8
 """A training that moves its weights about more often than this is no work for a graph."""
 
@@ -36,9 +40,7 @@ class GraphStep:
         self.eager = eager
         self.refusal: str | None = None
         self._moves = 0
-        self._warm_steps = 0
-        self._odd_shapes = 0
-        self._signature: Signature | None = None
+        self._seen: Counter[Signature] = Counter()
         self._capture: Capture | None = None
         self._stream = torch.cuda.Stream(eager.pipeline.device)  # type: ignore[no-untyped-call]
         self._hooks = [
@@ -91,33 +93,25 @@ class GraphStep:
             hook.remove()
 
     def _begin_anew(self) -> None:
-        self._capture, self._warm_steps = None, 0
+        self._capture = None
+        self._seen.clear()
         self._moves += 1
         if self._moves > MOVES:
             self.refusal = f"weights or optimizer state were replaced {self._moves} times"
 
     def _warm_or_capture(self, batch: Any) -> Tensor:
         signature = signature_of(batch)
-        if not self._warm_steps:
-            self._signature = signature
-        elif signature != self._signature:
-            return self._other_shape(batch)
-        if self._warm_steps < WARM_STEPS:
-            self._warm_steps += 1
-            return self._warm(batch)
+        self._seen[signature] += 1
+        if len(self._seen) > MOST_SHAPES:
+            self.refusal = "the shapes of the batches move"
+            return self.eager(batch)
+        if self._seen[signature] <= WARM_STEPS:
+            return self._warm(batch, first=self._seen[signature] == 1)
         self.eager.begin()
         self._capture = Capture(self.eager, batch, self._stream)
         return self(batch)
 
-    def _other_shape(self, batch: Any) -> Tensor:
-        """One may be an epoch's last; the next begins the warm-up again or ends it."""
-        self._odd_shapes += 1
-        if self._odd_shapes > WARM_STEPS:
-            self.refusal = "the shapes of the batches move"
-        self._warm_steps = 0
-        return self.eager(batch)
-
-    def _warm(self, batch: Any) -> Tensor:
+    def _warm(self, batch: Any, *, first: bool) -> Tensor:
         eager = self.eager
         eager.begin()
         moved = eager.transfer(batch)  # apart: a captured step has its batch in slots
@@ -129,7 +123,7 @@ class GraphStep:
         here.wait_stream(self._stream)
         loss.record_stream(here)
         eager.step_schedulers()
-        if self._warm_steps > 1:  # the first step makes things that later ones only use
+        if not first:  # the first of a shape makes things that later ones only use
             waits = f"{syncs[0]} makes the host wait for the device" if syncs else None
             self.refusal = waits or before.what_moved()
         return loss
