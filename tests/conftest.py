@@ -18,6 +18,17 @@ def nothing_is_left_behind() -> Iterator[None]:
         assert after[what] == before[what], f"the test left its mark on: {what}"
 
 
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Steps this small gain nothing by a second thread, and wait for it where cores are busy."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def _state() -> dict[str, object]:
     import torch
 

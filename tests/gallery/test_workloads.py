@@ -2,7 +2,6 @@
 
 import importlib
 import time
-from collections.abc import Iterator
 from functools import cache
 from statistics import mean
 from typing import Any
@@ -37,14 +36,6 @@ PARAMETERS = {
     # GPT-2: 12 blocks of 7,087,872, 50,257 tokens and 1,024 positions of 768, the last norm
     "gpt": (GPT, 124_439_808),
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def make_task(name: str, seed: int = 0) -> Task:

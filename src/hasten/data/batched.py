@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, TensorDataset, default_collate
 
+from hasten.data.stand_in import StandIn
 from hasten.errors import HastenError
 
 
-class BatchedLoader:
+class BatchedLoader(StandIn):
     """Yields what ``loader`` would, bit for bit, by indexing whole batches.
 
     A DataLoader reads a TensorDataset row by row and stacks the rows again. This asks the same
@@ -30,15 +31,6 @@ class BatchedLoader:
         self._tensors = loader.dataset.tensors
         self._pin = loader.pin_memory and torch.accelerator.is_available()
         self._seeded = loader._iterator is not None  # persistent workers that have begun
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    def __getattr__(self, name: str) -> Any:
-        """What a loop may ask its loader for: ``dataset``, ``batch_size``, ``sampler``, ..."""
-        if name == "loader":  # not made yet, as in a copy under way
-            raise AttributeError(name)
-        return getattr(self.loader, name)
 
     def __iter__(self) -> Iterator[list[Tensor]]:
         """Ask the sampler and draw random numbers at the moments when the DataLoader would."""

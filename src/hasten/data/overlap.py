@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from hasten.data.stand_in import StandIn
 
-class OverlappedLoader:
+
+class OverlappedLoader(StandIn):
     """Yields the batches of ``loader``, on the device, each copied while the one before is used.
 
     Tensors that are not pinned go through pinned memory. The copies run on a stream of their own;
@@ -20,15 +22,6 @@ class OverlappedLoader:
         self.loader = loader
         self._device = device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-    def __len__(self) -> int:
-        return len(self.loader)  # type: ignore[arg-type]
-
-    def __getattr__(self, name: str) -> Any:
-        """What a loop may ask its loader for: ``dataset``, ``batch_size``, ``sampler``, ..."""
-        if name == "loader":  # not made yet, as in a copy under way
-            raise AttributeError(name)
-        return getattr(self.loader, name)
 
     def __iter__(self) -> Iterator[Any]:
         source = iter(self.loader)

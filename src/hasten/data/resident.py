@@ -16,6 +16,7 @@ from torch.utils.data import (
 )
 
 from hasten.data.batched import cannot_batch
+from hasten.data.stand_in import StandIn
 from hasten.task.batch import RowsOf
 
 DRAWING_AT_THE_START = (
@@ -28,7 +29,7 @@ DRAWING_AT_THE_START = (
 so that asking for the whole epoch at once moves nothing."""
 
 
-class ResidentLoader:
+class ResidentLoader(StandIn):
     """Yields what ``loader`` would, bit for bit, as rows of tensors that are on the device.
 
     The loader's own sampler is asked for a whole epoch of indices, which are uploaded at once.
@@ -41,15 +42,6 @@ class ResidentLoader:
         self._tensors = tuple(tensor.to(device) for tensor in loader.dataset.tensors)
         self._device = device
         self._seeded = loader._iterator is not None  # persistent workers that have begun
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    def __getattr__(self, name: str) -> Any:
-        """What a loop may ask its loader for: ``dataset``, ``batch_size``, ``sampler``, ..."""
-        if name == "loader":  # not made yet, as in a copy under way
-            raise AttributeError(name)
-        return getattr(self.loader, name)
 
     def __iter__(self) -> Iterator[RowsOf]:
         loader = self.loader

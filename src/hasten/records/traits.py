@@ -35,6 +35,14 @@ class DataTraits(Record, frozen=True, kw_only=True):
     draws_random: bool | None
     """Whether reading an item drew from a random generator or read differently the second time."""
 
+    def not_in_memory(self) -> str | None:
+        """Why its rows cannot be gathered from tensors; None where they can."""
+        if self.kind != "tensors":
+            return "the data is not a plain TensorDataset"
+        if not self.default_collate:
+            return "the loader has a collate function of its own"
+        return None
+
 
 class OptimizerTraits(Record, frozen=True, kw_only=True):
     name: str

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from hasten.data.stand_in import StandIn
 from hasten.runtime import fallback
 from hasten.task.seed import random_state, restore_random_state
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from hasten.runtime.run import Run
 
 
-class GuardedLoader:
+class GuardedLoader(StandIn):
     """A loader that a technique has put in the place of the user's own, which it looks like.
 
     If it fails the epoch goes on from the user's own, at the same batch and with the random
@@ -20,19 +21,14 @@ class GuardedLoader:
     """
 
     def __init__(self, run: "Run") -> None:
-        self.run = run
+        self._run = run
 
-    def __len__(self) -> int:
-        return len(self.run.pipeline.loader)  # type: ignore[arg-type]
-
-    def __getattr__(self, name: str) -> Any:
-        """What a loop may ask its loader for: ``dataset``, ``batch_size``, ``sampler``, ..."""
-        if name == "run":  # not made yet, as in a copy under way
-            raise AttributeError(name)
-        return getattr(self.run.pipeline.loader, name)
+    @property
+    def loader(self) -> Any:
+        return self._run.pipeline.loader
 
     def __iter__(self) -> Iterator[Any]:
-        return _Epoch(self.run)
+        return _Epoch(self._run)
 
 
 class _Epoch:

@@ -37,12 +37,7 @@ class ResidentDataTechnique(Technique[ResidentDataPart]):
         return None if environment.device.kind == "cuda" else "there is no CUDA device"
 
     def unsuited(self, traits: Traits) -> str | None:
-        data = traits.data
-        if data.kind != "tensors":
-            return "the data is not a plain TensorDataset"
-        if not data.default_collate:
-            return "the loader has a collate function of its own"
-        return None
+        return traits.data.not_in_memory()
 
     def to_try(self, environment: Environment, traits: Traits) -> list[ResidentDataPart]:
         return [ResidentDataPart()]
