@@ -34,7 +34,7 @@ def _state() -> dict[str, object]:
 
     children = [child for child in psutil.Process().children(recursive=True) if _lives(child)]
     # torch sets these itself when its compiler is first used.
-    compilers = ("TORCHINDUCTOR_", "TRITON_")
+    compilers = ("TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_")
     names = {name for name in os.environ if not name.startswith(compilers)}
     names -= {"PYTEST_CURRENT_TEST"}
     return {
