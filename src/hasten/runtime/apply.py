@@ -64,5 +64,9 @@ def describe(effects: list[LiveEffect], dropped: list[Applied]) -> list[Applied]
 
 
 def undo_all(effects: list[LiveEffect]) -> None:
-    while effects:
-        effects.pop().effect.undo()
+    """The last applied first; where one cannot be undone the others are, before its error."""
+    if effects:
+        try:
+            effects.pop().effect.undo()
+        finally:
+            undo_all(effects)

@@ -14,32 +14,35 @@ from torch import Tensor
 from hasten.records.applied import Applied
 from hasten.records.plan import Plan
 from hasten.runtime.apply import apply_plan, loading, undo_all
-from hasten.runtime.rewind import HostState, Rewind
+from hasten.runtime.rewind import Rewind
 from hasten.runtime.snapshot import Snapshot
 from hasten.task.pipeline import Pipeline
+from hasten.task.seed import host_random_state, same_host_random_state
 
 if TYPE_CHECKING:
     from hasten.runtime.run import Run
 
 T = TypeVar("T")
+HICCUPS = 3
+"""Failures that did not come again, before one technique is left out all the same."""
 
 
-def first_step(run: "Run", batch: Any) -> tuple[Tensor, bool]:
+def first_step(run: "Run", batch: Any) -> Tensor:
     """Run the first step; on failure redo it from restored state without the guilty technique.
 
-    The guilty one is found by leaving out one technique at a time, the last applied first. If no
-    single one is to blame all are dropped. A failure of the plain step is the user's own.
-    Returns the loss, and whether all that is applied now has shown that it runs.
+    If the plain step fails too the error is the user's own: it is raised as the plain loop would
+    raise it, and the plan stays. Otherwise the guilty technique is found by leaving out one at a
+    time, the last applied first; if no single one is to blame all are dropped.
     """
-    snapshot, host = Snapshot(run.pipeline), HostState(run.model)
+    snapshot, host = Snapshot(run.pipeline), host_random_state()
     try:
         loss = run.pipeline.step(batch)
     except Exception as error:  # noqa: BLE001  # whatever a technique raises, training goes on
         failure = error
     else:
-        trusted = _drop_what_did_not_run(run)
+        run.trusted = _drop_what_did_not_run(run)
         _watch(run, host)
-        return loss, trusted
+        return loss
     # Not inside the handler: what the user's code raises now has nothing of ours behind it.
     snapshot.restore()  # before the undo: the state was taken under these effects
     return _redo_without_guilty(run, batch, failure)
@@ -62,61 +65,85 @@ def later_step(run: "Run", batch: Any) -> Tensor:
         return loss
     assert run.rewind is not None  # the first step has set it up
     if not run.rewind.restore():
-        failure.add_note("Hasten could not redo this step: the weights were updated in part.")
+        failure.add_note("Hasten could not redo this step: its update had begun.")
         raise failure
-    loss, _ = _redo_without_guilty(run, batch, failure)
-    return loss
+    return _redo_without_guilty(run, batch, failure)
 
 
-def load(run: "Run", work: Callable[[], T], instead: Callable[[], T]) -> T:
-    """Do something with the loader. Where that fails all techniques that load are dropped, and it
-    is done with the loader that is left."""
+def load(run: "Run", loader: Any, work: Callable[[], T], instead: Callable[[], T]) -> T:
+    """Do something with a loader. Where that fails all techniques that load are dropped, and it is
+    done with the loader that is left; ``loader`` may have been dropped before."""
     try:
         return work()
     except StopIteration:
         raise
     except Exception as error:
         failure, suspects = error, loading(run.effects)
-        if not suspects:
+        if not suspects and run.pipeline.loader is loader:
             raise
-    _drop(run, {live.technique: _brief(failure) for live in suspects})
+    if suspects:
+        _drop(run, {live.technique: _brief(failure) for live in suspects})
     return instead()  # what is raised now is the user's own
 
 
-def _watch(run: "Run", before: HostState) -> None:
-    run.rewind = Rewind(run.eager, before)
+def _watch(run: "Run", host_before: dict[str, Any]) -> None:
+    draws = not same_host_random_state(host_before)
+    run.rewind = Rewind(run.eager, draws_on_host=draws)
     run.eager.before = run.rewind.note
 
 
-def _redo_without_guilty(run: "Run", batch: Any, failure: Exception) -> tuple[Tensor, bool]:
-    traceback.clear_frames(failure.__traceback__)  # they hold the failed step's activations
+def _redo_without_guilty(run: "Run", batch: Any, failure: Exception) -> Tensor:
+    _let_go(failure)
     names = [live.technique for live in run.effects]
     take_over_scale = _keep_scale(run.pipeline)
     undo_all(run.effects)
-    plain, host = Snapshot(run.pipeline), HostState(run.model)
-    suspects = [{name} for name in reversed(names)] if len(names) > 1 else []
-    for guilty in [*suspects, set(names)]:
+    plain, host = Snapshot(run.pipeline), host_random_state()
+    _try_plain(run, batch, names)
+    for guilty in _suspects(run, names):
+        plain.restore()
         kept = [name for name in names if name not in guilty]
         try:
             run.effects, skipped = apply_plan(run.pipeline, _only(run.plan, kept))
             take_over_scale()
             loss = run.pipeline.step(batch)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # as above
+            _let_go(error)
             undo_all(run.effects)
-            if not kept:  # the plain loop fails too: the user's own error, with its own traceback
-                _record(
-                    run, dict.fromkeys(names, f"the step failed without it too: {_brief(error)}")
-                )
-                raise
-            plain.restore()
             continue
-        _forget(run, [*names])
+        run.hiccups += not guilty
+        _forget(run, names)
         run.dropped += skipped
         _record(run, dict.fromkeys((name for name in names if name in guilty), _brief(failure)))
-        trusted = _drop_what_did_not_run(run)
+        run.trusted = _drop_what_did_not_run(run)
         _watch(run, host)
-        return loss, trusted
-    raise AssertionError("the last suspect is the whole plan, which returns or raises")
+        return loss
+    raise AssertionError("the last suspect is the whole plan, without which the step was tried")
+
+
+def _try_plain(run: "Run", batch: Any, names: list[str]) -> None:
+    """Is it the user's own error? Then the plan is not to blame, and stays."""
+    try:
+        run.pipeline.step(batch)
+    except Exception:
+        run.effects, skipped = apply_plan(run.pipeline, _only(run.plan, names))
+        _forget(run, names)
+        run.dropped += skipped
+        run.trusted = False
+        raise
+
+
+def _suspects(run: "Run", names: list[str]) -> list[set[str]]:
+    """Whom to leave out, in order; at first nobody, where all have worked before."""
+    nobody: list[set[str]] = [set()] if run.trusted and run.hiccups < HICCUPS else []
+    one_by_one = [{name} for name in reversed(names)] if len(names) > 1 else []
+    return [*nobody, *one_by_one, set(names)]
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Of the failed step's activations, which the frames of its errors hold."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _drop_what_did_not_run(run: "Run") -> bool:
@@ -141,7 +168,11 @@ def _drop(run: "Run", reasons: dict[str, str]) -> bool:
     again = [live.technique for live in above if live.technique not in reasons]
     take_over_scale = _keep_scale(run.pipeline)
     undo_all(above)
-    effects, skipped = apply_plan(run.pipeline, _only(run.plan, again))
+    try:
+        effects, skipped = apply_plan(run.pipeline, _only(run.plan, again))
+    except Exception as error:  # noqa: BLE001  # as above; the step that was done stands
+        _record(run, {**reasons, **dict.fromkeys(again, _brief(error))})
+        return True
     take_over_scale()
     run.effects += effects
     run.dropped += skipped

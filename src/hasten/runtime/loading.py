@@ -39,13 +39,14 @@ class _Epoch:
         self._given = 0
         self._start = random_state()
         self._generators = [(each, each.get_state()) for each in _generators(run.pipeline.loader)]
-        self._source = fallback.load(run, self._begin, self._begin_again)
+        self._loader = run.pipeline.loader
+        self._source = fallback.load(run, self._loader, self._begin, self._begin_again)
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        batch = fallback.load(self._run, self._next, self._next_of_another)
+        batch = fallback.load(self._run, self._loader, self._next, self._next_of_another)
         self._given += 1
         return batch
 
@@ -62,6 +63,7 @@ class _Epoch:
     def _begin_again(self) -> Iterator[Any]:
         """The epoch of the loader that is left, from its beginning up to where this one was."""
         now = random_state()
+        self._loader = self._run.pipeline.loader
         restore_random_state(self._start)
         for generator, state in self._generators:
             generator.set_state(state)

@@ -1,134 +1,125 @@
 """What a failed step must be redone from, noted before every step at next to no cost.
 
 A step that fails before its optimizer has left the weights alone. What may have moved are buffers
-(such as BatchNorm's statistics), random generators, carried state and gradients; the last are made
-anew by each step. Small buffers are copied each time, since kernels such as BatchNorm's write to
-them without telling; a large one, such as a mask, only where its version tells that it moved. What
-is slow to read, the generators of Python and NumPy and attributes of modules such as
-counters, is noted only as far as the first step moved it.
+(such as BatchNorm's statistics), attributes of modules, random generators, carried state, and
+gradients of parameters that no optimizer has; those of the others are made anew by each step.
+Small buffers are copied each time, since kernels such as BatchNorm's write to them without telling;
+a large one, such as a mask, only where its version tells that it moved. Attributes are noted of
+modules that are not torch's own. The generators of Python and NumPy are slow to read, and noted
+only where the first step drew from them.
+
+Limits: what modules keep deeper than one container, a large buffer written to through ``.data``,
+and draws of Python or NumPy that begin after the first step are not put back.
 """
 
 from collections import defaultdict
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from hasten.step.eager import EagerStep
-from hasten.task.seed import (
-    host_random_state,
-    restore_host_random_state,
-    same_host_random_state,
-)
-from hasten.task.settings import plain_attributes, restore_attributes
-
-SMALL = 65_536
-"""Elements."""
+from hasten.task import batch as batches
+from hasten.task.seed import host_random_state, restore_host_random_state
+from hasten.task.settings import SMALL, Attributes
 
 
 class Rewind:
     """``note`` before each step, ``restore`` after one that failed."""
 
-    def __init__(self, eager: EagerStep, before: "HostState") -> None:
-        """``before``: taken before the first step, which is done by now."""
+    def __init__(self, eager: EagerStep, *, draws_on_host: bool) -> None:
         self._eager = eager
-        self._draws_on_host, self._counters = before.what_moved()
+        self._draws_on_host = draws_on_host
         pipeline = eager.pipeline
-        self._shadows = [
-            _Shadow(module, name)
-            for module in pipeline.model.modules()
-            for name, buffer in module._buffers.items()
-            if buffer is not None
-        ]
-        device = pipeline.device
+        modules = list(pipeline.model.modules())
+        self._users_own = [each for each in modules if not _is_torchs(each)]
+        self._holders = [each for each in modules if each._buffers or not _is_torchs(each)]
+        self._copies: dict[int, _Copy] = {}
         self._generators = [torch.default_generator]
+        device = pipeline.device
         if device.type == "cuda":
             index = torch.cuda.current_device() if device.index is None else device.index
             self._generators.append(torch.cuda.default_generators[index])
+        updated = {id(p) for o in pipeline.optimizers for g in o.param_groups for p in g["params"]}
+        self._left_alone = [p for p in pipeline.model.parameters() if id(p) not in updated]
         self.note()
 
     def note(self) -> None:
-        self._eager.updating = False
+        eager = self._eager
+        eager.updating = False
         self._states = [each.get_state() for each in self._generators]
         if self._draws_on_host:
             self._host = host_random_state()
-        self._attributes = {(module, key): vars(module)[key] for module, key in self._counters}
-        self._carried = self._eager.pipeline.carried_state
-        moved = [shadow for shadow in self._shadows if shadow.is_behind()]
-        if moved:
-            _follow(moved)
+        self._attributes = Attributes(self._users_own)
+        self._carried = batches.clone(eager.pipeline.carried_state)
+        self._gradients = [_clone(each.grad) for each in self._left_alone]
+        self._tables = [(module, dict(module._buffers)) for module in self._holders]
+        self._follow()
+
+    def _follow(self) -> None:
+        """Bring the copies of buffers up to date, in one kernel a type."""
+        behind: defaultdict[torch.dtype, list[_Copy]] = defaultdict(list)
+        for _, table in self._tables:
+            for buffer in table.values():
+                if buffer is None:
+                    continue
+                held = self._copies.get(id(buffer))
+                if held is None or held.buffer is not buffer:
+                    self._copies[id(buffer)] = _Copy(buffer)
+                elif held.is_behind():
+                    behind[buffer.dtype].append(held)
+        for alike in behind.values():
+            _update(alike)
 
     @torch.no_grad()
     def restore(self) -> bool:
-        """Put everything back; False where the weights were touched, and nothing is."""
+        """Put everything back; False where weights may have been touched, and nothing is."""
         if self._eager.updating:
             return False
-        for shadow in self._shadows:
-            shadow.restore()
+        for module, table in self._tables:
+            module._buffers.clear()
+            module._buffers.update(table)
+            for buffer in table.values():
+                if buffer is not None and self._copies[id(buffer)].is_behind():
+                    buffer.copy_(self._copies[id(buffer)].copy)
+        self._attributes.restore()
         if self._draws_on_host:
             restore_host_random_state(self._host)
-        restore_attributes(self._attributes)
         for generator, state in zip(self._generators, self._states, strict=True):
             generator.set_state(state)
         pipeline = self._eager.pipeline
         pipeline.carried_state = self._carried
+        for parameter, gradient in zip(self._left_alone, self._gradients, strict=True):
+            parameter.grad = gradient
         if pipeline.scaler is not None:
             pipeline.scaler._per_optimizer_states.clear()  # what this step had unscaled
         return True
 
 
-class HostState:
-    """Of Python's and NumPy's random generators and of all that modules keep as plain values."""
+class _Copy:
+    """Of a buffer; a large one's is on the host while it never moves."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
-        self._random = host_random_state()
-        self._attributes = plain_attributes(model)
-
-    def what_moved(self) -> tuple[bool, list[tuple[nn.Module, str]]]:
-        """Whether draws were made on the host, and the attributes that are not what they were."""
-        now = plain_attributes(self._model)
-        changed = [place for place in now if now[place] != self._attributes.get(place)]
-        return not same_host_random_state(self._random), changed
-
-
-class _Shadow:
-    """A buffer of a module and a copy of it; a large one's is on the host while it never moves."""
-
-    def __init__(self, module: nn.Module, name: str) -> None:
-        self._module, self._name = module, name
-        self._take(self.now())
-
-    def now(self) -> Tensor:
-        buffer = self._module._buffers[self._name]
-        assert buffer is not None  # such are not watched
-        return buffer
-
-    def _take(self, buffer: Tensor) -> None:
+    def __init__(self, buffer: Tensor) -> None:
         self.buffer, self.version = buffer, buffer._version
-        self.copy = buffer.detach().to("cpu", copy=True)
+        where = buffer.device if buffer.numel() <= SMALL else torch.device("cpu")
+        self.copy = buffer.detach().to(where, copy=True)
 
     def is_behind(self) -> bool:
-        buffer = self._module._buffers[self._name]
-        if buffer is not self.buffer:  # the model has put another tensor in its place
-            self._take(self.now())
-            return False
-        return buffer.numel() <= SMALL or buffer._version != self.version
-
-    def restore(self) -> None:
-        if self._module._buffers[self._name] is not self.buffer:
-            self._module._buffers[self._name] = self.buffer
-        if self.buffer.numel() <= SMALL or self.buffer._version != self.version:
-            self.buffer.copy_(self.copy)
+        return self.buffer.numel() <= SMALL or self.buffer._version != self.version
 
 
 @torch.no_grad()
-def _follow(shadows: list[_Shadow]) -> None:
-    """Copy in one kernel a type, beside the buffers: what moves once moves at every step."""
-    alike: defaultdict[torch.dtype, list[_Shadow]] = defaultdict(list)
-    for shadow in shadows:
-        shadow.version = shadow.buffer._version
-        if shadow.copy.device != shadow.buffer.device:
-            shadow.copy = torch.empty_like(shadow.buffer)
-        alike[shadow.buffer.dtype].append(shadow)
-    for each in alike.values():
-        torch._foreach_copy_([one.copy for one in each], [one.buffer.detach() for one in each])
+def _update(copies: list[_Copy]) -> None:
+    for held in copies:
+        held.version = held.buffer._version
+        if held.copy.device != held.buffer.device:  # what moves once moves at every step
+            held.copy = torch.empty_like(held.buffer)
+    torch._foreach_copy_([held.copy for held in copies], [held.buffer.detach() for held in copies])
+
+
+def _is_torchs(module: nn.Module) -> bool:
+    return type(module).__module__.partition(".")[0] == "torch"
+
+
+def _clone(gradient: Any) -> Any:
+    return None if gradient is None else gradient.clone()

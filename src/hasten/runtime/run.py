@@ -35,7 +35,10 @@ class Run:
         self.effects: list[LiveEffect]
         self.effects, self.dropped = apply_plan(pipeline, plan)
         self.rewind: Rewind | None = None
-        self._trusted = False
+        self.trusted = False
+        """Whether all that is applied has shown that it runs."""
+        self.hiccups = 0
+        """Failures that did not come again."""
 
     @property
     def applied(self) -> list[Applied]:
@@ -75,10 +78,9 @@ class Run:
                 return loss
         if not self.effects:
             return self.pipeline.step(batch)
-        if self._trusted:
+        if self.trusted:
             return fallback.later_step(self, batch)
-        loss, self._trusted = fallback.first_step(self, batch)
-        return loss
+        return fallback.first_step(self, batch)
 
     def zero_grad(self) -> None:
         self.eager.zero_grad()
@@ -126,4 +128,5 @@ class Run:
     def undo(self) -> None:
         """Take every technique back; the training goes on as the plain loop."""
         undo_all(self.effects)
+        self.eager.before = None
         self.plan = NAIVE

@@ -11,15 +11,11 @@ from torch.utils import _pytree as pytree
 
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state, restore_random_state
-from hasten.task.settings import (
-    forget_other_attributes,
-    plain_attributes,
-    restore_attributes,
-)
+from hasten.task.settings import Attributes
 
 
 class Snapshot:
-    """Weights, gradients, all buffers, optimizers, schedulers, the scaler, carried state, plain
+    """Weights, gradients, all buffers, optimizers, schedulers, the scaler, carried state,
     attributes of modules, random generators; not the loader.
 
     Restored into the same objects, under the same effects as when it was taken.
@@ -39,7 +35,7 @@ class Snapshot:
         self._pipeline = pipeline
         self._carried = _keep(pipeline.carried_state)
         self._scaler = _ScalerState(pipeline.scaler) if pipeline.scaler is not None else None
-        self._attributes = plain_attributes(pipeline.model)
+        self._attributes = Attributes(pipeline.model.modules())
         self._random = random_state()
 
     @torch.no_grad()
@@ -48,8 +44,7 @@ class Snapshot:
             parameter.copy_(weight.host)
             parameter.grad = _give_back(gradient)
         for module, name, buffer, kept in self._buffers:
-            if module._buffers[name] is not buffer:
-                module._buffers[name] = buffer  # the model has put another tensor in its place
+            module._buffers[name] = buffer  # the model may have put another in its place, or none
             if buffer is not None:
                 buffer.copy_(kept.host)
         for each in self._optimizers:
@@ -59,8 +54,7 @@ class Snapshot:
         self._pipeline.carried_state = _give_back(self._carried)
         if self._scaler is not None:
             self._scaler.restore()
-        restore_attributes(self._attributes)
-        forget_other_attributes(self._pipeline.model, self._attributes)
+        self._attributes.restore()
         restore_random_state(self._random)
 
 

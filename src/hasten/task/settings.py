@@ -1,8 +1,19 @@
-"""Plain values that modules keep in Python: rates, modes, counters of their own."""
+"""What modules keep in Python beside parameters and buffers: rates, modes, counters, lists."""
 
-from torch import nn
+import copy
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 Plain = bool | int | float | str
+INTERNAL = frozenset(vars(nn.Module())) - {"training"}
+"""Attributes that every module has for torch's own use."""
+SMALL = 65_536
+"""Elements of a tensor that is copied whether it is known to move or not."""
 
 
 def plain_attributes(model: nn.Module) -> dict[tuple[nn.Module, str], Plain]:
@@ -15,12 +26,40 @@ def plain_attributes(model: nn.Module) -> dict[tuple[nn.Module, str], Plain]:
     }
 
 
-def restore_attributes(values: dict[tuple[nn.Module, str], Plain]) -> None:
-    for (module, key), value in values.items():
-        vars(module)[key] = value
+class Attributes:
+    """All attributes of some modules as they are now: to the value, containers to their elements,
+    small tensors to their numbers. What lies deeper, and large tensors, by reference only."""
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self._kept = [
+            (vars(module), {k: _keep(v) for k, v in vars(module).items() if k not in INTERNAL})
+            for module in modules
+        ]
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        for now, kept in self._kept:
+            for key in now.keys() - kept.keys() - INTERNAL:
+                del now[key]  # it has come since
+            for key, give_back in kept.items():
+                now[key] = give_back()
 
 
-def forget_other_attributes(model: nn.Module, values: dict[tuple[nn.Module, str], Plain]) -> None:
-    """Take away those that have come since."""
-    for module, key in plain_attributes(model).keys() - values.keys():
-        del vars(module)[key]
+def _keep(value: Any) -> Callable[[], Any]:
+    if isinstance(value, list | dict | set | deque):
+        return partial(_refill, value, copy.copy(value))
+    if isinstance(value, Tensor) and value.numel() <= SMALL:
+        return partial(_rewrite, value, value.detach().clone())
+    return lambda: value
+
+
+def _refill(container: Any, held: Any) -> Any:
+    """The same container, which others may hold too."""
+    container.clear()
+    container.extend(held) if isinstance(container, list | deque) else container.update(held)
+    return container
+
+
+def _rewrite(tensor: Tensor, held: Tensor) -> Tensor:
+    tensor.data.copy_(held)
+    return tensor
