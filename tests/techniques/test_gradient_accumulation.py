@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.parametrizations import spectral_norm
 from torch.utils.data import DataLoader, TensorDataset
 
 from arms import first_difference, measure_yardstick, trace
@@ -101,11 +102,13 @@ def test_pieces_of_tokens_are_weighted_by_their_tokens(steps: int, scaled: bool)
     assert share_of_rounding(partial(make_tokens, scaled=scaled), steps) <= 1.0
 
 
-def test_counting_rows_for_a_token_loss_would_be_another_training() -> None:
+def test_counting_rows_for_a_token_loss_would_be_another_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What the test above would catch: the mean of means over unequal pieces."""
     wrong = make_tokens()
     wrong.count = batches.rows_in
-    wrong.reduction = "mean"  # as if the probe had not noticed
+    monkeypatch.setattr("hasten.step.accumulate.probe_reduction", lambda *_: "mean")
     changed = trace(wrong, accumulate(2), "whole")
     assert measure_yardstick(make_tokens, Plan(), "whole").share(changed) > 10.0
 
@@ -182,6 +185,14 @@ def with_carried_state(pipeline: Pipeline) -> Pipeline:
     return pipeline
 
 
+def with_weights(pipeline: Pipeline) -> Pipeline:
+    """Of the rows, as a list, all alike at first, so that the probe sees nothing."""
+    loader, forward = pipeline.loader, pipeline.forward
+    pipeline.loader = [[*batch, [1.0] * len(batch[0])] for batch in loader]
+    pipeline.forward = lambda model, batch: forward(model, batch[:2])
+    return pipeline
+
+
 def batchnorm() -> nn.Module:
     return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
 
@@ -209,11 +220,17 @@ REFUSED: dict[str, tuple[Callable[[], Pipeline], str, str]] = {
         "skipped",
         "the state is carried from batch to batch, and pieces have none",
     ),
-    "a loss that is zero": (
-        lambda: make_rows(lambda model, batch: model(batch[0]).sum() * 0.0),
+    "a layer that keeps statistics": (
+        lambda: make_rows(model=nn.Sequential(spectral_norm(nn.Linear(4, 8)), nn.Linear(8, 3))),
         "fell_back",
-        "SplitError: The batch cannot be split: how its loss combines rows could not be found "
-        "out. Leave gradient accumulation out; give Task.count where a loss counts tokens.",
+        "SplitError: The batch cannot be split: each forward pass moves "
+        "0.parametrizations.weight.0._u of the model. Leave gradient accumulation out.",
+    ),
+    "a value for each row that is no tensor": (
+        lambda: with_weights(make_rows()),
+        "fell_back",
+        "SplitError: The batch cannot be split: beside tensors it holds 8 other values. Let "
+        "everything in a batch that belongs to its rows be a tensor.",
     ),
 }
 
@@ -252,3 +269,33 @@ def test_a_model_with_batchnorm_is_known_to_be_unsuited() -> None:
 def test_one_piece_is_nothing_to_do() -> None:
     (said,) = Run(make_rows(), accumulate(1)).applied
     assert (said.outcome, said.why) == ("skipped", "one piece is the whole batch")
+
+
+def test_a_batch_that_cannot_tell_stays_whole_and_the_next_is_asked() -> None:
+    steps = [0]
+
+    def zero_at_first(model: nn.Module, batch: Any) -> Tensor:
+        return model(batch[0]).square().mean() * (steps[0] > 0)
+
+    run = Run(make_rows(zero_at_first), accumulate(2))
+    for batch in run.epoch():
+        run.step(batch)
+        steps[0] += 1
+    assert [each.outcome for each in run.applied] == ["done"]
+    assert run.pipeline.splits.reduction == "mean"
+
+
+def test_a_loss_that_turns_out_to_count_something_else_is_noticed_later() -> None:
+    """Padding that comes with the second batch: a mean over what is not padding."""
+    steps = [0]
+
+    def later_weighted(model: nn.Module, batch: Any) -> Tensor:
+        errors = (model(batch[0]) - batch[1]).square().mean(1)
+        weights = torch.arange(len(errors)) + 1.0 if steps[0] else torch.ones(len(errors))
+        return (errors * weights).sum() / weights.sum()
+
+    run = Run(make_rows(later_weighted), accumulate(2))
+    for batch in run.epoch():
+        run.step(batch)
+        steps[0] += 1
+    assert [each.outcome for each in run.applied] == ["fell_back"]

@@ -30,6 +30,7 @@ from hasten.records.traits import Reduction
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import Snapshot
 from hasten.stats.yardstick import EPSILON, below_floor
+from hasten.step.accumulate import weigh
 from hasten.task import batch as batches
 from hasten.techniques.technique import Effect
 
@@ -76,9 +77,7 @@ def _cut(run: Run, reduction: Reduction) -> Steps:
             steps.append([(batch, 1.0)])
             continue
         pieces = batches.split(batch, sizes)
-        counts = [run.pipeline.count(piece) for piece in pieces]
-        weights = [n / sum(counts) if reduction == "mean" else 1.0 for n in counts]
-        steps.append(list(zip(pieces, weights, strict=True)))
+        steps.append(weigh(run.pipeline, pieces, reduction) or [(batch, 1.0)])
     return steps
 
 

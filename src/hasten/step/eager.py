@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
-from hasten.step.accumulate import weighted_pieces
+from hasten.step.accumulate import one_forward_moves_nothing, weighted_pieces
 from hasten.task import batch as batches
 from hasten.task.pipeline import Pipeline
 
@@ -52,8 +53,11 @@ class EagerStep:
 
     def _accumulate(self, batch: Any) -> Tensor:
         losses = []
-        for piece, weight in weighted_pieces(self.pipeline, batch):
+        pieces = weighted_pieces(self.pipeline, batch)
+        check = one_forward_moves_nothing(self.pipeline, pieces)
+        for piece, weight in pieces:
             loss = self.forward(piece) * weight
+            check()
             self.backward(loss)
             losses.append(loss.detach())
         return torch.stack(losses).sum()
@@ -98,7 +102,8 @@ class EagerStep:
         clip = pipeline.clip_norm
         if scaler is not None and clip is not None:
             for optimizer in pipeline.optimizers:
-                scaler.unscale_(optimizer)
+                if _has_gradients(optimizer):
+                    scaler.unscale_(optimizer)
         if clip is not None:
             parameters = pipeline.model.parameters()
             self.gradient_norm = torch.nn.utils.clip_grad_norm_(parameters, clip)
@@ -107,12 +112,19 @@ class EagerStep:
             for optimizer in pipeline.optimizers:
                 optimizer.step()
             return
-        for optimizer in pipeline.optimizers:
+        # A scaler takes offence at an optimizer without gradients, which has nothing to do.
+        busy = [each for each in pipeline.optimizers if _has_gradients(each)]
+        for optimizer in busy:
             scaler.step(optimizer)
-        scaler.update()
+        if busy:
+            scaler.update()
 
     def step_schedulers(self) -> None:
         """Those that count steps."""
         if self.pipeline.scheduler_unit == "step":
             for scheduler in self.pipeline.schedulers:
                 scheduler.step()
+
+
+def _has_gradients(optimizer: Optimizer) -> bool:
+    return any(p.grad is not None for group in optimizer.param_groups for p in group["params"])

@@ -1,6 +1,6 @@
 """Batches are pytrees of tensors; these are the things done to one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import torch
@@ -31,12 +31,17 @@ class RowsOf(Sequence[Tensor]):
     def __len__(self) -> int:
         return len(self.tensors)
 
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.gather())
+
     @overload
     def __getitem__(self, index: int) -> Tensor: ...
     @overload
     def __getitem__(self, index: slice) -> list[Tensor]: ...
     def __getitem__(self, index: int | slice) -> Tensor | list[Tensor]:
-        return self.gather()[index]
+        if isinstance(index, slice):
+            return self.gather()[index]
+        return self.tensors[index].index_select(0, self.rows)
 
 
 pytree.register_pytree_node(RowsOf, lambda rows: (rows.gather(), None), lambda leaves, _: [*leaves])
@@ -81,6 +86,12 @@ def rows_in(batch: Batch) -> int:
             fix="Let every tensor of a batch hold its rows along the first dimension.",
         )
     return sizes.pop()
+
+
+def holds_other_rows(batch: Batch, rows: int) -> bool:
+    """Whether there may be a value beside the tensors for each row, such as a list of weights."""
+    others = [leaf for leaf in pytree.tree_leaves(batch) if not isinstance(leaf, Tensor)]
+    return len(others) >= rows > 1
 
 
 def split(batch: Batch, sizes: list[int]) -> list[Batch]:

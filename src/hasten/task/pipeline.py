@@ -1,6 +1,6 @@
 """The live parts of one training run: what techniques replace and the step engine drives."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from hasten.errors import HastenError
 from hasten.records.traits import Reduction
@@ -18,6 +18,33 @@ from hasten.task.task import Task, loss_of_pair, training_device
 
 def _no_step(batch: Any) -> Tensor:
     raise AssertionError("a Run puts its step here")
+
+
+@dataclass(kw_only=True)
+class Splits:
+    batches: int = 0
+    """That were to be split so far."""
+    reduction: Reduction = "unknown"
+    """How the loss combines rows, as far as batches have told."""
+    unknown: int = 0
+    """Batches that could not tell."""
+    training: bool | None = None
+    """The mode of the model when it was last asked."""
+    moves_nothing: bool = False
+    """Whether a forward pass was seen to leave statistics and counters alone."""
+
+    def wants_probe(self, training: bool) -> bool:
+        often = self.batches & (self.batches - 1) == 0  # the 1st, 2nd, 4th, 8th, ...
+        return often or self.reduction == "unknown" or training is not self.training
+
+    def note(self, found: Reduction, training: bool) -> None:
+        self.training = training
+        if found == "unknown":
+            self.unknown += self.reduction == "unknown"
+        elif self.reduction in ("unknown", found):
+            self.reduction = found
+        else:
+            self.reduction = "coupled"  # now a mean and now not: it is neither
 
 
 @dataclass(kw_only=True)
@@ -42,8 +69,8 @@ class Pipeline:
     """Scales the loss of an fp16 step; one for the whole run, so that it keeps its scale."""
     micro_batches: int = 1
     """Pieces that a batch is computed in; the optimizer still steps once for all of them."""
-    reduction: Reduction | None = None
-    """How the loss combines rows, once a batch has told."""
+    splits: Splits = field(default_factory=lambda: Splits())
+    """What is known of splitting batches, once they are split."""
     step: Callable[[Any], Tensor] = _no_step
     """A whole optimizer step of a batch: the plain one, or what a technique put in its place."""
     readings: Any = None
@@ -65,6 +92,8 @@ class Pipeline:
                 f"Task.optimizer returned {made!r}, not a torch optimizer.",
                 fix="Return an optimizer, such as torch.optim.AdamW(parameters), or several.",
             )
+        schedulers = [task.scheduler(each) for each in optimizers] if task.scheduler else []
+        _refuse_what_needs_more(optimizers, schedulers)
         return cls(
             model=model,
             loader=task.make_loader(),
@@ -73,7 +102,7 @@ class Pipeline:
             device=device,
             count=task.count or batches.rows_in,
             clip_norm=task.clip_norm,
-            schedulers=[task.scheduler(each) for each in optimizers] if task.scheduler else [],
+            schedulers=schedulers,
             scheduler_unit=task.scheduler_unit,
             initial_state=task.initial_state,
             state_resets=task.state_resets,
@@ -104,6 +133,7 @@ class Pipeline:
                 f"{'Neither' if loss is None else 'Both'} of loss_fn and forward given.",
                 fix="Give loss_fn(output, target), or forward(model, batch) that returns the loss.",
             )
+        _refuse_what_needs_more([optimizer], [scheduler] if scheduler else [])
         return cls(
             model=model,
             loader=loader,
@@ -112,4 +142,18 @@ class Pipeline:
             device=parameter.device,
             clip_norm=clip_norm,
             schedulers=[scheduler] if scheduler else [],
+        )
+
+
+def _refuse_what_needs_more(optimizers: list[Optimizer], schedulers: Sequence[LRScheduler]) -> None:
+    """A step calls ``optimizer.step()`` and ``scheduler.step()``; some want an argument."""
+    if any(isinstance(each, torch.optim.LBFGS) for each in optimizers):
+        raise HastenError(
+            "LBFGS computes the loss several times a step, by a closure.",
+            fix="Use another optimizer, or keep your own loop for it.",
+        )
+    if any(isinstance(each, ReduceLROnPlateau) for each in schedulers):
+        raise HastenError(
+            "ReduceLROnPlateau steps by a metric, which a step does not have.",
+            fix="Leave it out, and call its step(metric) in your own loop after an evaluation.",
         )

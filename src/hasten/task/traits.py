@@ -33,6 +33,7 @@ from hasten.task import batch as batches
 from hasten.task.autograd import attention_in
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state, restore_random_state, same_host_random_state
+from hasten.task.settings import Attributes
 
 FAMILIES: dict[Family, tuple[type[nn.Module], ...]] = {
     "attention": (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
@@ -212,16 +213,19 @@ def _optimizer_traits(optimizer: Optimizer) -> OptimizerTraits:
 
 @contextmanager
 def _evaluating(pipeline: Pipeline) -> Iterator[None]:
-    """In evaluation mode; modes and random generators are put back."""
-    modes = {module: module.training for module in pipeline.model.modules()}
-    state = random_state()
+    """In evaluation mode; modes and all else that a forward pass may move are put back."""
+    model = pipeline.model
+    attributes, state = Attributes(model.modules()), random_state()
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     try:
-        pipeline.model.eval()
+        model.eval()
         yield
     finally:
-        for module, training in modes.items():
-            module.training = training
+        attributes.restore()
         restore_random_state(state)
+        with torch.no_grad():
+            for buffer, kept in buffers:
+                buffer.copy_(kept)
 
 
 def _attention(pipeline: Pipeline, batch: Any | None) -> tuple[tuple[Attention, ...], Place | None]:
@@ -249,7 +253,8 @@ def _loss_reduction(pipeline: Pipeline, batch: Any) -> Reduction:
         return "unknown"
     with _evaluating(pipeline):
         pieces = batches.split(batch, sizes)
-        whole = float(_loss(pipeline, batch))
+        loss = _loss(pipeline, batch)
+        whole = float(loss)
         parts = [float(_loss(pipeline, piece)) for piece in pieces]
     if not whole or not math.isfinite(whole):
         return "unknown"  # zero is both the mean and the sum of zeros
@@ -257,7 +262,7 @@ def _loss_reduction(pipeline: Pipeline, batch: Any) -> Reduction:
     # A piece of padding alone counts nothing, and its mean is 0 / 0.
     parts = [part if n else 0.0 for n, part in zip(counts, parts, strict=True)]
     mean = sum(n * part for n, part in zip(counts, parts, strict=True)) / max(sum(counts), 1)
-    scale = abs(whole) * REDUCTION_TOLERANCE
+    scale = abs(whole) * max(REDUCTION_TOLERANCE, 2 * torch.finfo(loss.dtype).eps)
     if abs(whole - mean) <= scale:
         return "mean"
     return "sum" if abs(whole - sum(parts)) <= scale else "coupled"
