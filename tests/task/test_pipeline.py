@@ -118,3 +118,14 @@ def test_a_model_without_parameters_is_refused() -> None:
     optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
     with pytest.raises(HastenError, match="ReLU has no parameters"):
         Pipeline.from_loop(nn.ReLU(), (), optimizer, F.mse_loss)
+
+
+def test_what_needs_an_argument_for_its_step_is_refused_at_once() -> None:
+    model = nn.Linear(2, 1)
+    lbfgs = torch.optim.LBFGS(model.parameters())
+    with pytest.raises(HastenError, match="LBFGS computes the loss several times"):
+        Pipeline.from_loop(model, (), lbfgs, nn.functional.mse_loss)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(sgd)
+    with pytest.raises(HastenError, match="ReduceLROnPlateau steps by a metric"):
+        Pipeline.from_loop(model, (), sgd, nn.functional.mse_loss, scheduler=plateau)
