@@ -151,7 +151,10 @@ def test_attention_by_hand_is_a_finding_at_its_line() -> None:
     finding = find(phases(forward=0.5, backward=0.4, optimizer=0.1), model=by_hand)[
         "unfused-attention"
     ]
-    assert finding.title == "90 % of a step is spent in a model whose attention is written by hand"
+    assert (
+        finding.title
+        == "90 % of a step is spent in the model, and its attention is written by hand"
+    )
     assert finding.place == place
     assert "scaled_dot_product_attention" in finding.advice
     assert finding.bound == pytest.approx(10.0)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from hasten.records.applied import Applied
-from hasten.records.plan import NAIVE, Rung
+from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.report import BenchReport, ProofReport
 from hasten.records.verdict import Check
 from hasten.report.environment import EnvironmentReport, TechniqueHere, environment_card
@@ -81,10 +81,18 @@ def bench(**fields: Any) -> str:
     ],
 )
 def test_a_bench_says_what_was_shown_and_its_figures(fields: dict[str, Any], headline: str) -> None:
-    first, second = bench(**fields).splitlines()
+    first, second, *more = bench(**fields).splitlines()
     assert first == headline
     assert "1.500x, 99 % interval 1.400x to 1.600x" in second
     assert "(10,000 -> 15,000 rows/s); noise here 1.020x" in second
+    assert "Only speed was compared" in more[-1]
+
+
+def test_a_bench_says_what_a_level_was_and_why_a_gain_is_not_proven() -> None:
+    noisy = replace(BENCH.speed, noise_floor=1.45)
+    text = bench(verdict="not_proven", speed=noisy, plan_b=Plan(parts={"compile": {}}))
+    assert "  basic is compile" in text
+    assert "Two identical runs differed by up to 1.450x here" in text
 
 
 def test_a_bench_without_a_claim_says_why() -> None:

@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from hasten.records.finding import Place
 from hasten.task.autograd import attention_in, computed_dtypes, has_compiled_code, nodes_of
+from hasten.task.places import shown
 
 HEADS, LENGTH, WIDTH = 2, 5, 4
 
@@ -152,5 +153,5 @@ def test_attention_by_hand_is_found_at_its_line() -> None:
         line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
         output = torch.bmm(weights, inputs)
     _, place = attention_in(output.sum())
-    assert place == Place(path=__file__, line=line)
+    assert place == Place(path=shown(__file__), line=line)
     assert attention_in(torch.bmm(inputs, inputs.transpose(1, 2)).sum()) == ((), None)

@@ -1,5 +1,6 @@
 """Small tasks and planted techniques, right and wrong ones, loaded as a user's file would be."""
 
+import itertools
 import os
 import signal
 import time
@@ -59,11 +60,10 @@ class Counting(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(16, 4)
-        self.calls = [0]
+        self.calls = itertools.count(1)
 
     def forward(self, rows: Tensor) -> Tensor:
-        self.calls[0] += 1
-        output: Tensor = self.layer(rows) * (1 + 0.1 * self.calls[0])
+        output: Tensor = self.layer(rows) * (1 + 0.1 * next(self.calls))
         return output
 
 

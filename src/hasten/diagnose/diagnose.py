@@ -52,7 +52,7 @@ def diagnose(
             "unfused-attention",
             MODEL_SHARE,
             model_s if "hand_written" in model.attention else 0.0,
-            "in a model whose attention is written by hand",
+            "in the model, and its attention is written by hand",
             "Call torch.nn.functional.scaled_dot_product_attention there, which never makes the "
             "matrix of all pairs.",
             model.hand_written_attention or model_place or task_place,

@@ -1,6 +1,6 @@
 """What runs in a worker process: builds a task, applies a plan, and answers requests.
 
-One of the three places with a broad except: whatever the user's code or a technique raises here
+One of the few places with a broad except: whatever the user's code or a technique raises here
 becomes a reply, and the tuner goes on.
 """
 

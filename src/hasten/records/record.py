@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import tomli_w
@@ -100,6 +100,9 @@ def _misfit(raw: object, kind: Any, path: str) -> tuple[str, str]:
     try:
         msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
+        if get_origin(kind) is Literal:
+            known = ", ".join(map(str, get_args(kind)))
+            return path, f"{raw!r} is not known; it is one of {known}"
         return path, str(error).partition(" - at ")[0]
     raise AssertionError("called for a value that does not fit")
 

@@ -13,6 +13,9 @@ from hasten.report.text import duration, printable, size
 
 STYLES: dict[Outcome, str] = {"kept": "green", "refuted": "red", "failed": "red"}
 
+REWRITTEN_BY_HAND = "unfused-attention"
+"""The finding that no technique answers, only its author."""
+
 
 def tune_card(evidence: Evidence, out: str) -> RenderableType:
     sections: list[RenderableType] = [_verdict(evidence)]
@@ -108,6 +111,15 @@ def _memory(memory: Memory) -> str:
 
 
 def _next(evidence: Evidence, out: str) -> list[str]:
+    by_hand = [
+        f"rewrite   {each.place}: {each.advice}"
+        for each in evidence.findings
+        if each.code == REWRITTEN_BY_HAND
+    ]
+    return [*by_hand, *_next_commands(evidence, out)]
+
+
+def _next_commands(evidence: Evidence, out: str) -> list[str]:
     late = any(trial.outcome == "out_of_time" for trial in evidence.trials)
     if evidence.outcome == "recipe":
         return [

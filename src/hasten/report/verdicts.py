@@ -19,13 +19,29 @@ def bench_card(report: BenchReport) -> RenderableType:
     if report.speed is None:
         why = report.confirmation.failure or _not_run(report)
         return _headline("not_proven", f"{b} against {a}: {printable(why)}")
-    if report.regression:
-        claim = f"{b} is slower than {a}"
-        return Group(_headline("proven", claim), _figures(report.speed))
     claim = f"that {b} is faster than {a}"
     if report.verdict == "proven":
         claim = f"{b} is faster than {a}"
-    return Group(_headline(report.verdict, claim), _figures(report.speed))
+    verdict = report.verdict
+    if report.regression:
+        verdict, claim = "proven", f"{b} is slower than {a}"
+    lines = [_headline(verdict, claim), _figures(report.speed)]
+    for name, plan in ((a, report.plan_a), (b, report.plan_b)):
+        if str(plan) != name:
+            lines.append(Text(f"  {name} is {plan}"))
+    if verdict != "proven":
+        lines.append(Text(f"  {_why_not(report.speed)}"))
+    lines.append(Text("  Only speed was compared; hasten prove shows whether training stays same."))
+    return Group(*lines)
+
+
+def _why_not(speed: SpeedClaim) -> str:
+    if speed.low <= speed.noise_floor <= speed.high or speed.noise_floor > speed.high > 1:
+        return (
+            f"Two identical runs differed by up to {speed.noise_floor:.3f}x here, and the interval "
+            "is not clear of that; try a quieter machine."
+        )
+    return "The interval shows no gain."
 
 
 def proof_card(report: ProofReport) -> RenderableType:
@@ -55,4 +71,4 @@ def _figures(speed: SpeedClaim) -> Text:
 
 def _not_run(report: BenchReport) -> str:
     lost = [each for each in report.confirmation.applied if each.outcome != "done"]
-    return "; ".join(str(each) for each in lost)
+    return "; ".join(dict.fromkeys(str(each) for each in lost))

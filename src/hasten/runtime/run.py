@@ -57,6 +57,11 @@ class Run:
     @property
     def dataloader(self) -> Iterable[Any]:
         """The user's own loader, or what a technique has made of it, which it looks like."""
+        if self.pipeline.loader == ():
+            raise HastenError(
+                "This run has no loader: it was made for a step alone.",
+                fix="Loop over your own, or use PerformanceOptimizer.optimize_training_pipeline.",
+            )
         return GuardedLoader(self) if loading(self.effects) else self.pipeline.loader
 
     @property

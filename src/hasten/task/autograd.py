@@ -14,6 +14,7 @@ from torch.autograd.graph import Node
 from hasten.records.finding import Place
 from hasten.records.traits import Attention
 from hasten.task import batch as batches
+from hasten.task.places import shown
 
 COMPILED = "CompiledFunction"
 
@@ -85,7 +86,7 @@ def _place(node: Node) -> Place | None:
     for frame in reversed(noted.get("traceback_", [])):
         found = FRAME.search(frame)
         if found and not Path(found["path"]).is_relative_to(Path(torch.__file__).parent):
-            return Place(path=found["path"], line=int(found["line"]))
+            return Place(path=shown(found["path"]), line=int(found["line"]))
     return None
 
 

@@ -12,6 +12,7 @@ from types import ModuleType
 from hasten.errors import HastenError
 from hasten.records.finding import Place
 from hasten.records.record import unknown_name
+from hasten.task.places import shown
 from hasten.task.seed import seed_everything
 from hasten.task.task import Task
 
@@ -83,7 +84,7 @@ def _is_theirs(frame: traceback.FrameSummary) -> bool:
 
 def place_of(factory: Factory) -> Place | None:
     code = getattr(factory, "__code__", None)
-    return Place(path=_shown(code.co_filename), line=code.co_firstlineno) if code else None
+    return Place(path=shown(code.co_filename), line=code.co_firstlineno) if code else None
 
 
 def _gallery_factory(name: str) -> Factory:
@@ -138,8 +139,3 @@ def _import_file(path: Path) -> ModuleType:
         sys.path.remove(folder)
         raise
     return module
-
-
-def _shown(filename: str) -> str:
-    path = Path(filename)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

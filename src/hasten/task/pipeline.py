@@ -123,6 +123,11 @@ class Pipeline:
         scheduler: LRScheduler | None = None,
     ) -> "Pipeline":
         """The parts of a loop that the user has already built, where the user put them."""
+        if not isinstance(optimizer, Optimizer):
+            raise HastenError(
+                f"The optimizer is a {type(optimizer).__name__}.",
+                fix="The order is model, loader, optimizer, loss_fn.",
+            )
         parameter = next(model.parameters(), None)
         if parameter is None:
             raise HastenError(f"{type(model).__name__} has no parameters.", fix="Pass a model.")

@@ -25,6 +25,7 @@ def bench(task: str, a: str, b: str, *, seed: int, tell: Tell) -> BenchReport:
         tell(f"building {task} and running one step")
         described = lab.describe(*(recipe.as_plan() for recipe in recipes.values()))
         plan_a, plan_b = (_plan_named(name, described, recipes) for name in (a, b))
+        _refuse_what_cannot_apply((a, b), described)
         control = measure_noise(lab, plan_a, tell)
         confirmation = confirm(lab, plan_a, plan_b, tell)
     speed = claim_speed(confirmation, noise_floor(control))
@@ -75,6 +76,16 @@ def prove(task: str, path: Path, *, seed: int, tell: Tell) -> ProofReport:
         speed=speed,
         numerics=numerics,
     )
+
+
+def _refuse_what_cannot_apply(arms: tuple[str, str], described: Described) -> None:
+    """A technique named alone that has nothing to do: at once, not after a minute of measuring."""
+    for offer in described.offers:
+        if offer.technique in arms and offer.refusal is not None:
+            raise HastenError(
+                f"{offer.technique} cannot apply to this task here: {offer.refusal}.",
+                fix="hasten env lists what this machine can do.",
+            )
 
 
 def _plan_named(name: str, described: Described, recipes: dict[str, Recipe]) -> Plan:
