@@ -90,7 +90,7 @@ def test_a_file_that_does_not_import_shows_the_users_own_traceback(tmp_path: Pat
         ),
         (
             ("[plan.batched_loader]", '[plan.compile]\nmode = "fastest"'),
-            "plan.compile.mode: Invalid enum value 'fastest'",
+            "plan.compile.mode: 'fastest' is not known",
         ),
         (("format = 1", "formt = 1"), "key 'formt' is not known. Did you mean 'format'?"),
         (("ratio = 1.1", 'ratio = "high"'), "speed.ratio: Expected `float`, got `str`"),
