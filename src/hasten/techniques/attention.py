@@ -125,7 +125,7 @@ class _KernelWatch:
             return
         self._calls += 1
         # torch has one profiler at a time, and the user's goes first.
-        if self._calls < PROFILED_CALL or torch.autograd._profiler_enabled():
+        if self._calls < PROFILED_CALL or torch._C._autograd._profiler_enabled():
             yield
             return
         with _profile() as profile:

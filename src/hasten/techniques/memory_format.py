@@ -80,7 +80,8 @@ def _is_last(weight: Tensor) -> bool:
 
 def _is_shared(weight: Tensor, model: nn.Module) -> bool:
     """With another process, a larger tensor that it is a part of, or another one of the model."""
-    if weight.device.type == "cpu" and weight.is_shared():  # all of a GPU's say that they are
+    # All of a GPU's say that they are shared.
+    if weight.device.type == "cpu" and weight.is_shared():  # type: ignore[no-untyped-call]
         return True
     storage = weight.untyped_storage()
     if storage.nbytes() > weight.numel() * weight.element_size():
