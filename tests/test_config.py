@@ -26,7 +26,7 @@ from hasten.records.traits import (
 from hasten.runtime.run import Run
 from hasten.task.pipeline import Pipeline
 from hasten.task.traits import read_traits
-from hasten.techniques.registry import all_techniques, decode
+from hasten.techniques.registry import all_techniques, decode, get_technique
 from plain_loop import make_loader, make_model
 
 BASIC, ADVANCED, ULTRA = OptimizationLevel
@@ -85,7 +85,7 @@ def parts_on_gpu(config: PerformanceConfig) -> dict[str, Any]:
 
 def other_values(kind: Any) -> list[Any]:
     """Values to try for a field of this type. A new type must be taught here."""
-    if isinstance(kind, types.UnionType):
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
         return [value for each in typing.get_args(kind) for value in other_values(each)]
     if kind is bool:
         return [True, False]
@@ -200,10 +200,78 @@ def test_a_memory_format_decides_by_name(layout: MemoryFormat, expected: bool) -
 
 
 @pytest.mark.parametrize(
+    ("layout", "asked"),
+    [
+        (MemoryFormat.CONTIGUOUS, False),
+        (MemoryFormat.CHANNELS_LAST, True),
+        (MemoryFormat.AUTO, True),
+        (MemoryFormat.AUTO, False),
+    ],
+)
+def test_a_memory_format_may_be_said_twice(layout: MemoryFormat, asked: bool) -> None:
+    config = PerformanceConfig(memory_format=layout, enable_memory_format_optimization=asked)
+    assert ("memory_format" in parts_on_gpu(config)) is asked
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype"),
+    [
+        ({}, "bf16"),
+        ({"bf16": False, "capability": (7, 5)}, "fp16"),
+        ({"bf16": False, "capability": (7, 0)}, "fp16"),
+        ({"bf16": False, "capability": (6, 1)}, None),
+        ({"bf16": False, "kind": "cpu", "capability": (0, 0)}, None),
+    ],
+)
+def test_the_type_of_mixed_precision_is_what_the_device_is_fast_in(
+    device: dict[str, Any], dtype: str | None
+) -> None:
+    environment = msgspec.structs.replace(
+        ENVIRONMENT, device=msgspec.structs.replace(GPU, **device)
+    )
+    found = PerformanceConfig().resolve(environment, TRAITS).parts.get("mixed_precision")
+    assert (found and found["dtype"]) == dtype
+    asked = PerformanceConfig(enable_amp=True, amp_dtype="fp16").resolve(environment, TRAITS)
+    assert asked.parts["mixed_precision"]["dtype"] == "fp16"
+
+
+@pytest.mark.parametrize("level", list(OptimizationLevel))
+def test_a_level_does_not_choose_what_has_nothing_to_try(
+    level: OptimizationLevel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    technique = get_technique("batched_loader")
+    monkeypatch.setattr(technique, "to_try", lambda environment, traits: [])
+    assert "batched_loader" not in parts(PerformanceConfig(optimization_level=level))
+    asked = PerformanceConfig(optimization_level=level, enable_batched_loading=True)
+    assert "batched_loader" in parts(asked)
+
+
+@pytest.mark.parametrize(
     ("wish", "message"),
     [
         ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps=0 is not possible"),
         ({"num_workers": -1}, "num_workers=-1 is not possible"),
+        (
+            {
+                "memory_format": MemoryFormat.CONTIGUOUS,
+                "enable_memory_format_optimization": True,
+            },
+            "CONTIGUOUS and enable_memory_format_optimization=True contradict",
+        ),
+        (
+            {
+                "memory_format": MemoryFormat.CHANNELS_FIRST,
+                "enable_memory_format_optimization": True,
+            },
+            "CHANNELS_FIRST and enable_memory_format_optimization=True contradict",
+        ),
+        (
+            {
+                "memory_format": MemoryFormat.CHANNELS_LAST,
+                "enable_memory_format_optimization": False,
+            },
+            "CHANNELS_LAST and enable_memory_format_optimization=False contradict",
+        ),
     ],
 )
 def test_a_wish_that_cannot_be_is_refused_at_once(wish: dict[str, Any], message: str) -> None:

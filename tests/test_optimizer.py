@@ -246,7 +246,9 @@ def test_a_model_optimizer_does_its_part_only() -> None:
     helper = ModelOptimizer(WHOLE)
     assert helper.optimize_model(model) is model
     assert [str(each) for each in helper.applied] == [
-        "compile: done (whole model, mode default: 0 new graphs, 0 breaks)"
+        "compile: done (whole model, mode default: 0 new graphs, 0 breaks)",
+        "batched_loader: skipped (it changes how batches come, and this changes the model only)",
+        "fused_optimizer: skipped (it changes the step, and this changes the model only)",
     ]
     assert model._compiled_call_impl is not None
     assert optimizer_bits(optimizer) == untouched
@@ -261,7 +263,7 @@ def test_a_model_optimizer_undoes_all_its_models() -> None:
     helper = ModelOptimizer(WHOLE)
     for model in models:
         helper.optimize_model(model)
-    assert len(helper.applied) == 2
+    assert [each.technique for each in helper.applied if each.outcome == "done"] == ["compile"] * 2
     helper.undo()
     assert [model._compiled_call_impl for model in models] == [None, None]
 
@@ -269,7 +271,10 @@ def test_a_model_optimizer_undoes_all_its_models() -> None:
 def test_a_model_optimizer_decides_by_the_model_alone() -> None:
     helper = ModelOptimizer(PerformanceConfig(enable_compile=True, enable_fused_optimizer=True))
     helper.optimize_model(make_model())
-    assert [each.technique for each in helper.applied] == ["compile"]
+    assert {each.technique: each.outcome for each in helper.applied} == {
+        "compile": "done",
+        "fused_optimizer": "skipped",
+    }
     helper.undo()
     helper = ModelOptimizer(BASIC)
     model = make_model()
@@ -277,6 +282,16 @@ def test_a_model_optimizer_decides_by_the_model_alone() -> None:
     helper.optimize_model(model)
     assert helper.applied == []
     assert model_bits(model) == before
+
+
+def test_a_model_alone_is_not_compiled_with_a_loss() -> None:
+    model = make_model()
+    helper = ModelOptimizer(Plan(parts={"compile": {"regions": "with_loss"}}))
+    helper.optimize_model(model)
+    assert [str(each) for each in helper.applied] == [
+        "compile: skipped (there is no loss here to compile the model with)"
+    ]
+    assert model._compiled_call_impl is None
 
 
 def test_a_model_without_parameters_is_refused() -> None:
@@ -291,7 +306,10 @@ def test_a_training_optimizer_does_its_part_only(wish: Any) -> None:
     form = optimizer_form(optimizer)
     run = TrainingOptimizer(wish).optimize_training_step(model, optimizer, F.cross_entropy)
     assert isinstance(run, Run)
-    assert [str(each) for each in run.applied] == ["fused_optimizer: done (AdamW fused)"]
+    done, *others = [str(each) for each in run.applied]
+    assert done == "fused_optimizer: done (AdamW fused)"
+    assert "compile: skipped (it changes the model, and this changes the step only)" in others
+    assert set(run.plan.parts) == {"fused_optimizer"}
     assert model_form(model) == before
     assert optimizer.param_groups[0]["fused"]
     run.undo()

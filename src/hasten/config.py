@@ -35,6 +35,8 @@ class MemoryFormat(Enum):
     CHANNELS_FIRST = "channels_first"
 
 
+CHANNELS_FIRST = (MemoryFormat.CONTIGUOUS, MemoryFormat.CHANNELS_FIRST)
+
 DEEPEST_RUNG = {
     OptimizationLevel.BASIC: Rung.BITWISE,
     OptimizationLevel.ADVANCED: Rung.PARITY,
@@ -68,8 +70,8 @@ class PerformanceConfig:
     enable_performance_optimization: bool = True
     """False changes nothing at all, whatever the other fields say."""
     enable_amp: bool | None = None
-    amp_dtype: Literal["bf16", "fp16"] = "bf16"
-    """fp16 brings a gradient scaler."""
+    amp_dtype: Literal["bf16", "fp16"] | None = None
+    """None is bf16, and fp16 on a GPU that has nothing else; fp16 brings a gradient scaler."""
     enable_tf32: bool | None = None
     enable_compile: bool | None = None
     enable_gradient_checkpointing: bool | None = None
@@ -97,6 +99,13 @@ class PerformanceConfig:
             raise HastenError(
                 f"num_workers={self.num_workers} is not possible.", fix="Use 0 or more."
             )
+        layout, asked = self.memory_format, self.enable_memory_format_optimization
+        if layout is not MemoryFormat.AUTO and asked is (layout in CHANNELS_FIRST):
+            raise HastenError(
+                f"memory_format={layout} and enable_memory_format_optimization={asked} contradict "
+                "each other.",
+                fix="Leave one of them out.",
+            )
 
     def resolve(self, environment: Environment, traits: Traits) -> Plan:
         """Decide. A technique asked for by name is in the plan even where it cannot apply: it is
@@ -118,10 +127,9 @@ class PerformanceConfig:
         return plan
 
     def _asked(self) -> dict[str, bool | None]:
-        first = (MemoryFormat.CONTIGUOUS, MemoryFormat.CHANNELS_FIRST)
         layout = self.enable_memory_format_optimization
         if self.memory_format is not MemoryFormat.AUTO and layout is None:
-            layout = self.memory_format not in first
+            layout = self.memory_format not in CHANNELS_FIRST
         return {name: getattr(self, field) for name, field in FIELDS.items()} | {
             "memory_format": layout,
             "loader_workers": True if self.num_workers else None,
@@ -132,8 +140,10 @@ class PerformanceConfig:
     def _by_level(
         self, technique: Technique[Any], environment: Environment, traits: Traits
     ) -> bool:
-        return _may_choose(self.optimization_level, technique) and (
-            refusal(technique, environment, traits) is None
+        return (
+            _may_choose(self.optimization_level, technique)
+            and refusal(technique, environment, traits) is None
+            and bool(technique.to_try(environment, traits))
         )
 
     def _settings(
@@ -152,11 +162,12 @@ class PerformanceConfig:
     def _own_settings(self, name: str) -> dict[str, Any] | None:
         """Of the techniques whose settings the user may name."""
         named: dict[str, dict[str, Any]] = {
-            "mixed_precision": {"dtype": self.amp_dtype},
             "loader_workers": {"workers": self.num_workers},
             "gradient_accumulation": {"steps": self.gradient_accumulation_steps},
             "weight_initialization": {"scheme": self.weight_initialization},
         }
+        if self.amp_dtype is not None:
+            named["mixed_precision"] = {"dtype": self.amp_dtype}
         return named.get(name)
 
 

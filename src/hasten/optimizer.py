@@ -109,10 +109,10 @@ class ModelOptimizer:
         pipeline = Pipeline(
             model=model, loader=(), optimizers=[], forward=model, device=parameter.device
         )
-        plan = _only(_decide(self.wish, pipeline), MODEL_STAGES)
+        plan, left_out = _split(_decide(self.wish, pipeline), MODEL_STAGES, "the model")
         effects, skipped = apply_plan(pipeline, plan)
         self._effects += effects
-        self._skipped += skipped
+        self._skipped += skipped + left_out
         return model
 
     def undo(self) -> None:
@@ -145,7 +145,10 @@ class TrainingOptimizer:
             clip_norm=clip_norm,
             scheduler=scheduler,
         )
-        return Run(pipeline, _only(_decide(self.wish, pipeline), STEP_STAGES))
+        plan, left_out = _split(_decide(self.wish, pipeline), STEP_STAGES, "the step")
+        run = Run(pipeline, plan)
+        run.dropped += left_out
+        return run
 
 
 def _decide(wish: Wish, pipeline: Pipeline) -> Plan:
@@ -154,6 +157,23 @@ def _decide(wish: Wish, pipeline: Pipeline) -> Plan:
     return wish.resolve(read_environment(), read_traits(pipeline))
 
 
-def _only(plan: Plan, stages: Collection[Stage]) -> Plan:
-    names = [technique.name for technique, _ in decode(plan) if technique.stage not in stages]
-    return plan.without(*names)
+def _split(plan: Plan, stages: Collection[Stage], what: str) -> tuple[Plan, list[Applied]]:
+    """The parts that belong to these stages, and records of the others."""
+    others = [technique for technique, _ in decode(plan) if technique.stage not in stages]
+    records = [
+        Applied(
+            technique=each.name,
+            outcome="skipped",
+            why=f"it changes {_changed_by(each.stage)}, and this changes {what} only",
+        )
+        for each in others
+    ]
+    return plan.without(*(each.name for each in others)), records
+
+
+def _changed_by(stage: Stage) -> str:
+    if stage in (Stage.DATA, Stage.TRANSFER):
+        return "how batches come"
+    if stage in MODEL_STAGES:
+        return "the model"
+    return "the step" if stage in STEP_STAGES else "where the weights lie"

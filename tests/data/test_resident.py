@@ -83,6 +83,22 @@ CASES: dict[str, Callable[[], Options]] = {
 }
 
 
+def batched(sampler: Callable[[], Sampler[int]], size: int, drop_last: bool) -> Any:
+    return lambda: {"batch_sampler": BatchSampler(sampler(), size, drop_last)}
+
+
+CASES |= {
+    "batches of one's own": batched(lambda: RandomSampler(range(ROWS)), 4, False),
+    "batches of one's own, last dropped": batched(
+        lambda: RandomSampler(range(ROWS), generator=own_generator()), 4, True
+    ),
+    "whole batches of one's own": batched(
+        lambda: RandomSampler(range(ROWS), generator=own_generator()), 11, False
+    ),
+    "batches of one's own in order": batched(lambda: SequentialSampler(range(ROWS)), 5, False),
+}
+
+
 def make_loader(options: Options) -> DataLoader[Any]:
     return DataLoader(make_dataset(), **options)
 
@@ -98,7 +114,7 @@ def watch(loader: Any, *, epochs: int = 3, stop_after: int | None = None) -> lis
         for batch in islice(loader, stop_after):
             batches.append([(bits(tensor), tensor.stride()) for tensor in batch])
             torch.rand(1), random.random()  # as a training draws, between the batches
-        sampler = getattr(original.sampler, "generator", None)
+        sampler = getattr(original.batch_sampler.sampler, "generator", None)
         own = [bits(each.get_state()) for each in (original.generator, sampler) if each]
         seen.append((batches, random_settings(), own))
     if original._iterator is not None:
@@ -126,6 +142,7 @@ def test_batches_and_random_numbers_are_those_of_the_data_loader(
         "its own generator, last dropped",
         "with replacement",
         "in order, last dropped",
+        "batches of one's own, last dropped",
     ],
 )
 def test_a_loader_with_workers_is_matched_without_any(

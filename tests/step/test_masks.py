@@ -128,6 +128,18 @@ def test_masks_that_are_made_in_the_forward_pass_are_left_alone(
     assert reader.simplified == 0
 
 
+def test_a_mask_that_is_trained_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, model = spy(monkeypatch), Holder()
+    model.inner.attribute = torch.zeros(SIZE, SIZE)
+    reader = MaskReader(model)
+    reader.attend(*inputs(), attn_mask=model.inner.attribute)
+    model.inner.attribute.requires_grad_()
+    for mask in (model.inner.attribute, model.inner.attribute[None, None]):
+        reader.attend(*inputs(), attn_mask=mask).sum().backward()
+    assert calls == [(False, False), (True, False), (True, False)]
+    assert model.inner.attribute.grad is not None
+
+
 def test_a_mask_that_is_written_to_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls, model = spy(monkeypatch), Holder()
     reader = MaskReader(model)

@@ -1,14 +1,17 @@
 """Figures of past steps. On a CPU they are there at once; a GPU's come late."""
 
+import gc
 import math
+import weakref
 
 import pytest
 import torch
+from torch.optim.lr_scheduler import ExponentialLR
 
 from hasten.records.plan import Plan
 from hasten.runtime.run import Run
 from hasten.step.eager import EagerStep
-from hasten.step.readings import Reading, Readings
+from hasten.step.readings import Reading, Readings, learning_rate
 from trainings import make_training
 
 
@@ -16,14 +19,15 @@ def steps_of(readings: Readings, eager: EagerStep, count: int) -> list[float]:
     losses = []
     batch = next(iter(eager.pipeline.loader))
     for _ in range(count):
+        rate = learning_rate(eager)
         losses.append(float(eager(batch)))
-        readings.take()
+        readings.take(eager, rate)
     return losses
 
 
 def make(every: int = 1, slots: int = 4) -> tuple[Readings, EagerStep]:
     eager = EagerStep(make_training("perceptron"))
-    return Readings(eager, every=every, slots=slots), eager
+    return Readings(eager.pipeline.device, every=every, slots=slots), eager
 
 
 def test_before_the_first_step_nothing_is_known() -> None:
@@ -90,6 +94,57 @@ def test_a_learning_rate_on_the_device_is_not_waited_for() -> None:
     latest = readings.latest()
     assert latest is not None
     assert math.isnan(latest.learning_rate)
+
+
+def test_the_learning_rate_is_the_one_that_the_step_ran_with() -> None:
+    pipeline = make_training("perceptron")
+    pipeline.schedulers = [ExponentialLR(pipeline.optimizers[0], 0.5)]
+    run = Run(pipeline, Plan(parts={"late_readings": {}}))
+    rates = []
+    for batch in run.epoch():
+        run.step(batch)
+        assert run.readings is not None
+        latest = run.readings.latest()
+        assert latest is not None
+        rates.append(latest.learning_rate)
+    assert rates == [1e-2, 5e-3, 2.5e-3, 1.25e-3]
+
+
+@pytest.mark.parametrize("clip", [None, 0.02])
+def test_a_loss_may_have_one_dimension(clip: float | None) -> None:
+    pipeline = make_training("perceptron")
+    plain, pipeline.clip_norm = pipeline.forward, clip
+    pipeline.forward = lambda model, batch: plain(model, batch).reshape(1)
+    run = Run(pipeline, Plan(parts={"late_readings": {}}))
+    loss = run.step(next(iter(run.dataloader)))
+    assert run.readings is not None
+    latest = run.readings.latest()
+    assert latest is not None
+    assert latest.loss == loss.item()
+
+
+def test_applied_again_they_go_on_counting() -> None:
+    """The technique before them is dropped after the second step."""
+    plan = Plan(parts={"attention": {}, "late_readings": {}})
+    run = Run(make_training("perceptron"), plan)
+    held, steps = run.readings, []
+    for batch in run.epoch():
+        run.step(batch)
+        assert held is not None
+        latest = held.latest()
+        steps.append(latest and latest.step)
+    assert [each.outcome for each in run.applied] == ["done", "fell_back"]
+    assert run.readings is held
+    assert steps == [1, 2, 3, 4]
+
+
+def test_readings_of_a_run_that_is_gone_are_not_kept() -> None:
+    run = Run(make_training("perceptron"), Plan(parts={"late_readings": {}}))
+    eager = weakref.ref(run.eager)
+    run.step(next(iter(run.dataloader)))
+    del run
+    gc.collect()
+    assert eager() is None
 
 
 def test_a_run_has_readings_while_the_technique_is_applied() -> None:

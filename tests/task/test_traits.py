@@ -121,6 +121,17 @@ def test_data_that_is_not_indexed_by_numbers_is_not_judged() -> None:
     assert data_traits(loader).draws_random is None
 
 
+@pytest.mark.parametrize(
+    "error",
+    [KeyError, TypeError, ValueError, OSError, RuntimeError, AttributeError, ZeroDivisionError],
+)
+def test_data_whose_first_row_cannot_be_read_is_not_judged(error: type[Exception]) -> None:
+    def read(index: int) -> Any:
+        raise error("the first row is a header")
+
+    assert data_traits(DataLoader(Rows(read))).draws_random is None
+
+
 def test_data_without_a_row_is_not_judged() -> None:
     assert data_traits(DataLoader(Rows(lambda index: index, rows=0))).draws_random is None
 

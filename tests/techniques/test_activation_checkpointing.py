@@ -1,8 +1,10 @@
 """Less is kept, the same is computed, and nothing happens twice that must happen once."""
 
 import copy
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -199,6 +201,85 @@ def test_a_block_that_writes_to_its_buffers_is_refused_and_trains_as_without(kee
     assert first_difference(plain, changed) == ""
 
 
+class Moving(nn.Module):
+    """Moves something else than buffers in the forward pass."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+        self.what = what
+        self.calls = 0
+        self.kept: list[int] = []
+        self.written = torch.ones(())
+        self.replaced = torch.ones(())
+        self.register_buffer("made_anew", torch.ones(()))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        share: Any = 1.0
+        if self.what == "calls":
+            self.calls += 1
+            share = 1 / self.calls
+        elif self.what == "kept":
+            self.kept.append(1)
+            share = 1 / len(self.kept)
+        elif self.what == "written":
+            share = 1 / self.written.add_(1).item()
+        elif self.what == "replaced":
+            self.replaced = self.replaced + 1
+            share = 1 / self.replaced
+        elif self.what == "made_anew":
+            self.made_anew = self.made_anew + 1
+            share = 1 / self.made_anew
+        elif self.what == "python":
+            share = random.random()
+        elif self.what == "numpy":
+            share = float(np.random.rand())
+        return inputs + share * self.layer(inputs).tanh()
+
+
+def make_moving(what: str) -> Pipeline:
+    pipeline = make_counting()
+    torch.manual_seed(1), random.seed(2), np.random.seed(3)
+    pipeline.model = nn.Sequential(Moving(what), Moving(what))
+    pipeline.optimizers = [torch.optim.SGD(pipeline.model.parameters(), lr=0.1)]
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    "what", ["calls", "kept", "written", "replaced", "made_anew", "python", "numpy"]
+)
+def test_a_block_that_moves_anything_else_is_refused(what: str) -> None:
+    (said,) = _step_once(make_moving(what)).applied
+    assert said.outcome == "fell_back"
+    drawn = "draws random numbers of Python or NumPy"
+    written = f"writes to Moving.{what}"
+    assert f"the block {drawn if what in ('python', 'numpy') else written}" in said.why
+
+
+@pytest.mark.parametrize("what", ["calls", "python", "numpy"])
+def test_a_block_that_moves_anything_else_trains_as_without(what: str) -> None:
+    plain = trace(make_moving(what), Plan(), "whole")
+    assert first_difference(plain, trace(make_moving(what), checkpointing(), "whole")) == ""
+
+
+def _step_once(pipeline: Pipeline) -> Run:
+    run = Run(pipeline, checkpointing())
+    run.step(next(iter(run.dataloader)))
+    return run
+
+
+def test_a_block_is_watched_in_training_even_if_it_was_called_before() -> None:
+    pipeline = make_moving("none")
+    run = Run(pipeline, checkpointing())
+    pipeline.model.eval()
+    run.forward(next(iter(run.dataloader)))
+    pipeline.model.train()
+    for block in pipeline.model:
+        block.what = "calls"
+    run.step(next(iter(run.dataloader)))
+    assert [each.outcome for each in run.applied] == ["fell_back"]
+
+
 @keeping
 @pytest.mark.parametrize("attention", [{"masks": "simplify"}, {"kernel": "flash"}])
 def test_attention_is_computed_again_as_it_was_before(keep: str, attention: dict[str, str]) -> None:
@@ -237,6 +318,20 @@ def test_a_copy_of_the_model_trains_its_own_weights() -> None:
     run.pipeline.forward(twin, batch).backward()
     assert all(parameter.grad is None for parameter in run.model.parameters())
     assert all(parameter.grad is not None for parameter in twin.blocks.parameters())
+
+
+def test_a_copy_of_the_model_computes_once_after_undo() -> None:
+    run = Run(make_deep(), checkpointing())
+    twin, inputs = copy.deepcopy(run.model), torch.randn(4, 16)
+    calls: list[int] = []
+    for block in twin.blocks:
+        block[0].register_forward_hook(lambda *_: calls.append(1))
+    twin(inputs).sum().backward()
+    assert len(calls) == 2 * 6
+    run.undo()
+    calls.clear()
+    twin(inputs).sum().backward()
+    assert len(calls) == 6
 
 
 def test_blocks_whose_forward_is_not_their_own_are_left_alone() -> None:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.profiler import ProfilerActivity, profile
 
 from arms import first_difference, trace
 from hasten.records.plan import Plan
@@ -32,6 +33,24 @@ def test_the_kernel_that_ran_and_the_masks_are_reported() -> None:
         "attention: done (kernels: flash, 2 masks simplified)"
     ]
     assert run.model.blocks[0].seen.dtype == torch.bool  # the model's own mask is left alone
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "make",
+    [lambda: profile(activities=[ProfilerActivity.CPU]), torch.autograd.profiler.profile],
+    ids=["torch.profiler", "torch.autograd.profiler"],
+)
+def test_a_profiler_of_the_users_own_is_not_disturbed(make: Any) -> None:
+    run = Run(make_training("transformer"), PLAN)
+    with make() as theirs:
+        train(run)
+    assert any("scaled_dot_product" in event.key for event in theirs.key_averages())
+    assert [str(each) for each in run.applied] == [
+        "attention: done (kernels: not seen yet, 2 masks simplified)"
+    ]
+    train(run)
+    assert run.applied[0].why == "kernels: flash, 2 masks simplified"
 
 
 def test_masks_are_kept_unless_it_is_asked_for() -> None:

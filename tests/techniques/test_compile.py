@@ -364,6 +364,19 @@ def test_what_cannot_be_traced_is_counted_as_a_break() -> None:
     assert int(breaks) >= 1
 
 
+def test_what_other_code_compiles_is_not_counted() -> None:
+    run = Run(make_pipeline(make_model()), quick())
+    batch = next(iter(run.dataloader))
+    for number in range(10):
+        run.step(batch)
+        theirs = torch.compile(eval(f"lambda x: x * {number}"), backend="eager")
+        theirs(torch.ones(2))
+    assert [str(each) for each in run.applied] == [
+        "compile: done (whole model, mode default, backend aot_eager: 1 new graph, 0 breaks)"
+    ]
+    run.undo()
+
+
 def test_what_torch_gave_up_in_one_model_is_compiled_in_the_next() -> None:
     """torch remembers by the code object, and all models go through code of ours."""
     for model in (Talking(), nn.LSTM(6, 3), make_model()):

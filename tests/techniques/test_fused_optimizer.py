@@ -90,6 +90,52 @@ def test_undone_it_goes_on_as_the_loop(kind: Any, options: dict[str, Any]) -> No
     assert_close(fused.model, plain.model)
 
 
+class MyRMSprop(torch.optim.RMSprop):
+    pass
+
+
+BY_FOREACH = Plan(parts={"fused_optimizer": {"implementation": "foreach"}})
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "ASGD",
+        "Adadelta",
+        "Adafactor",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "Adamax",
+        "NAdam",
+        "RAdam",
+        "RMSprop",
+        "Rprop",
+        "SGD",
+    ],
+)
+def test_every_optimizer_of_torch_that_can_goes_by_foreach(kind: str) -> None:
+    plain, changed = (make_pipeline(getattr(torch.optim, kind), lr=0.01) for _ in range(2))
+    for pipeline, plan in ((plain, Plan()), (changed, BY_FOREACH)):
+        torch.manual_seed(4)
+        run = Run(pipeline, plan)
+        train(run, 5)
+    assert [str(each) for each in run.applied] == [f"fused_optimizer: done ({kind} foreach)"]
+    assert all(group["foreach"] for group in changed.optimizers[0].param_groups)
+    assert_close(changed.model, plain.model)
+    run.undo()
+    assert optimizer_form(changed.optimizers[0]) == optimizer_form(plain.optimizers[0])
+
+
+@pytest.mark.parametrize("kind", [MyRMSprop, torch.optim.LBFGS])
+def test_an_optimizer_without_the_flag_or_of_ones_own_does_not_go_by_foreach(kind: Any) -> None:
+    (said,) = Run(make_pipeline(kind), BY_FOREACH).applied
+    assert (said.outcome, said.why) == (
+        "skipped",
+        "no optimizer here has a foreach implementation",
+    )
+
+
 def test_the_fused_kernel_is_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     fused_adam = torch._fused_adam_

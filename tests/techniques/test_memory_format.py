@@ -1,5 +1,7 @@
 """Channels last: weights, their gradients, the optimizer's state and the images."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -101,3 +103,63 @@ def test_only_images_are_laid_out_anew() -> None:
     assert moved["text"].stride() == (5, 1)
     assert moved["n"] == 3
     effect.undo()
+
+
+def test_weights_of_other_layers_keep_their_layout() -> None:
+    pipeline = make_training("convolutions")
+    pipeline.model.table = nn.Parameter(torch.randn(2, 3, 4, 5))
+    effect = TECHNIQUE.apply(pipeline, MemoryFormatPart())
+    assert pipeline.model.table.is_contiguous()
+    effect.undo()
+
+
+def share_by_attribute(model: nn.Module) -> None:
+    model.view = model.stem.weight.data
+
+
+def share_by_buffer(model: nn.Module) -> None:
+    model.register_buffer("view", model.stem.weight.detach()[0], persistent=False)
+
+
+def share_by_parameter(model: nn.Module) -> None:
+    model.twin = nn.Conv2d(3, 4, 3)
+    model.twin.weight.data = model.stem.weight.data
+
+
+def share_by_one_flat_tensor(model: nn.Module) -> None:
+    flat = torch.randn(2, *model.stem.weight.shape)
+    model.stem.weight.data = flat[0]
+
+
+def share_with_processes(model: nn.Module) -> None:
+    model.share_memory()
+
+
+@pytest.mark.parametrize(
+    "share",
+    [
+        share_by_attribute,
+        share_by_buffer,
+        share_by_parameter,
+        share_by_one_flat_tensor,
+        share_with_processes,
+    ],
+)
+def test_weights_whose_memory_is_shared_are_refused(share: Callable[[nn.Module], None]) -> None:
+    pipeline = make_training("convolutions")
+    share(pipeline.model)
+    places = [each.data_ptr() for each in pipeline.model.parameters()]
+    with pytest.raises(CannotApply, match="other tensors share the memory of a weight"):
+        TECHNIQUE.apply(pipeline, MemoryFormatPart())
+    assert [each.data_ptr() for each in pipeline.model.parameters()] == places
+
+
+def test_one_weight_in_two_convolutions_stays_one() -> None:
+    pipeline = make_training("convolutions")
+    pipeline.model.twin = nn.Conv2d(3, 4, 3)
+    pipeline.model.twin.weight = pipeline.model.stem.weight
+    effect = TECHNIQUE.apply(pipeline, MemoryFormatPart())
+    assert pipeline.model.twin.weight is pipeline.model.stem.weight
+    assert is_last(pipeline.model.twin.weight)
+    effect.undo()
+    assert pipeline.model.twin.weight.is_contiguous()

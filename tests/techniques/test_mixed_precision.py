@@ -198,5 +198,5 @@ def test_a_machine_without_fast_bf16_is_told() -> None:
     technique = MixedPrecisionTechnique()
     assert technique.unavailable(msgspec.structs.replace(environment, device=fast)) is None
     assert technique.unavailable(msgspec.structs.replace(environment, device=slow)) == (
-        "an old CPU has no fast bf16 arithmetic"
+        "an old CPU has no fast 16-bit arithmetic"
     )

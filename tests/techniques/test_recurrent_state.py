@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from arms import first_difference, trace
 from hasten.records.plan import Plan, RawPart
@@ -12,7 +12,7 @@ from hasten.runtime.run import Run
 from hasten.task.pipeline import Pipeline
 from hasten.task.traits import read_traits
 from hasten.techniques.recurrent_state import RecurrentStateTechnique
-from trainings import WIDTH, make_training, zero_state
+from trainings import WIDTH, Recurrent, make_training, zero_state
 
 kinds = pytest.mark.parametrize("state", ["none", "kept"])
 
@@ -53,7 +53,8 @@ def test_what_the_model_is_given(state: str) -> None:
     batch = next(iter(run.dataloader))
     run.step(batch), run.step(batch)
     if state == "none":
-        assert given == [None, None]
+        assert given[1:] == [None, None, None]
+        assert not any(bool(each.any()) for each in given[0])  # compared once with no state
         assert run.applied[0].why == "the model is given no state"
     else:
         assert all(one is other for one, other in zip(*given, strict=True))
@@ -87,6 +88,60 @@ def test_a_state_that_is_not_zeros_is_refused_and_trains_as_without(
     ]
     assert changed.run.pipeline.initial_state is initial
     assert first_difference(plain, changed) == ""
+
+
+class Odd(Recurrent):
+    """Has a mind of its own about no state; it counts and draws, which a check must not move."""
+
+    def __init__(self, without: str) -> None:
+        super().__init__()
+        self.without = without
+        self.calls = 0
+        self.register_buffer("batches", torch.zeros(()))
+        fill = torch.zeros if without == "learned" else torch.ones
+        self.start = nn.Parameter(fill(2, 1, WIDTH))
+
+    def forward(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        self.calls += 1
+        self.batches.add_(1)
+        inputs = inputs * (1 + 0.1 * torch.rand(())) / self.calls
+        if state is None and self.without in ("learned", "ones"):
+            start = self.start.expand(2, len(inputs), WIDTH).contiguous()
+            state = start, start
+        if state is None and self.without == "fails":
+            raise ValueError("a state is needed")
+        return super().forward(inputs, state)
+
+
+def make_odd(without: str) -> Pipeline:
+    pipeline = make_training("recurrent")
+    torch.manual_seed(3)
+    pipeline.model = Odd(without)
+    pipeline.optimizers = [torch.optim.AdamW(pipeline.model.parameters(), lr=1e-2)]
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("without", "why"),
+    [
+        ("zeros", None),
+        ("ones", "the model computes something else without a state than from zeros"),
+        ("learned", "the model learns something else without a state than from zeros"),
+        ("fails", "the model does not do without a state: a state is needed"),
+    ],
+)
+def test_a_model_to_which_no_state_is_not_zeros_is_refused(without: str, why: str | None) -> None:
+    plain = trace(make_odd(without), Plan(), "whole")
+    changed = trace(make_odd(without), plan_of("none"), "whole")
+    assert changed.run is not None
+    (said,) = changed.run.applied
+    if why is None:
+        assert said.outcome == "done"
+    else:
+        assert str(said) == f"recurrent_state: fell back (CannotApply: {why})"
+    assert first_difference(plain, changed) == ""
+    assert changed.run.model.training
+    assert changed.run.model.calls == 4
 
 
 def carried(pipeline: Pipeline) -> Pipeline:

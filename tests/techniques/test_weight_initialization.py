@@ -1,11 +1,15 @@
 """Weights drawn anew: by the scheme, the same each time, and without moving any other draw."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import nn
 
 from hasten.records.plan import Plan
 from hasten.runtime.run import Run
+from hasten.task.pipeline import Pipeline
 from hasten.techniques.technique import CannotApply
 from hasten.techniques.weight_initialization import (
     SCHEMES,
@@ -72,6 +76,58 @@ def test_a_training_that_has_begun_keeps_its_weights() -> None:
         TECHNIQUE.apply(pipeline, part_of("orthogonal"))
     run.undo()
     assert model_bits(pipeline.model) == trained
+
+
+def make_plain_sgd() -> Pipeline:
+    """Its optimizer keeps no state, which would tell that the training has begun."""
+    pipeline = make_training("perceptron")
+    pipeline.optimizers = [torch.optim.SGD(pipeline.model.parameters(), lr=0.1)]
+    return pipeline
+
+
+def test_undo_leaves_trained_weights_where_the_optimizer_keeps_no_state() -> None:
+    pipeline = make_plain_sgd()
+    run = Run(pipeline, Plan(parts={"weight_initialization": {}}))
+    run.step(next(iter(run.dataloader)))
+    assert not pipeline.optimizers[0].state
+    trained = model_bits(pipeline.model)
+    run.undo()
+    assert model_bits(pipeline.model) == trained
+
+
+def test_applied_again_in_the_midst_of_a_training_it_draws_nothing() -> None:
+    """As where a technique that was applied before it is dropped."""
+    pipeline = make_plain_sgd()
+    effect = TECHNIQUE.apply(pipeline, part_of("kaiming_normal"))
+    run = Run(pipeline)
+    run.step(next(iter(run.dataloader)))
+    trained = model_bits(pipeline.model)
+    for _ in range(2):
+        effect.undo()
+        effect = TECHNIQUE.apply(pipeline, part_of("kaiming_normal"))
+        assert effect.words() == "3 layers drawn anew, kaiming_normal"
+        assert model_bits(pipeline.model) == trained
+    with pytest.raises(CannotApply, match="the training has begun"):
+        TECHNIQUE.apply(pipeline, part_of("orthogonal"))
+
+
+def test_a_frozen_layer_is_not_put_back_under_trained_ones() -> None:
+    pipeline = make_plain_sgd()
+    pipeline.model.layers.requires_grad_(False)
+    run = Run(pipeline, Plan(parts={"weight_initialization": {}}))
+    run.step(next(iter(run.dataloader)))
+    trained = model_bits(pipeline.model)
+    run.undo()
+    assert model_bits(pipeline.model) == trained
+
+
+def test_a_model_that_is_gone_is_not_kept() -> None:
+    pipeline = make_plain_sgd()
+    TECHNIQUE.apply(pipeline, part_of("orthogonal"))
+    model = weakref.ref(pipeline.model)
+    del pipeline
+    gc.collect()
+    assert model() is None
 
 
 def test_a_model_without_such_layers_is_left_alone() -> None:

@@ -39,6 +39,9 @@ class ResidentLoader(StandIn):
     def __init__(self, loader: DataLoader[Any], device: torch.device) -> None:
         self.loader = loader
         assert isinstance(loader.dataset, TensorDataset)  # held by cannot_reside
+        assert isinstance(loader.batch_sampler, BatchSampler)
+        # Where the user made it, the loader's own batch_size, drop_last and sampler say nothing.
+        self._sampler = loader.batch_sampler
         self._tensors = tuple(tensor.to(device) for tensor in loader.dataset.tensors)
         self._device = device
         self._seeded = loader._iterator is not None  # persistent workers that have begun
@@ -58,29 +61,26 @@ class ResidentLoader(StandIn):
 
     def _draw(self) -> Tensor:
         """The indices of one epoch, on the device."""
-        sampler = self.loader.batch_sampler
-        assert isinstance(sampler, BatchSampler)  # held by cannot_reside
-        indices = _epoch_of(sampler)
+        indices = _epoch_of(self._sampler)
         if self._device.type == "cpu":
             return indices
         return indices.pin_memory().to(self._device, non_blocking=True)
 
     def _batches(self, indices: Tensor) -> Iterator[RowsOf]:
-        loader = self.loader
-        size = loader.batch_size
-        assert size is not None  # a BatchSampler has one
+        loader, sampler = self.loader, self._sampler
+        size = sampler.batch_size
         starts = range(0, len(indices), size)
         # The request for indices that finds the sampler at its end is a partial batch's, or one
         # more; workers make it so many batches ahead.
-        last = len(starts) + (loader.drop_last or len(indices) % size == 0)
+        last = len(starts) + (sampler.drop_last or len(indices) % size == 0)
         ahead = loader.num_workers * (loader.prefetch_factor or 0)
         end_at = max(last - ahead, 1)
         for number, start in enumerate(starts, 1):
             if number == end_at:
-                _draw_last(loader.sampler)
+                _draw_last(sampler.sampler)
             yield RowsOf(self._tensors, indices[start : start + size])
         if end_at > len(starts):
-            _draw_last(loader.sampler)
+            _draw_last(sampler.sampler)
 
 
 def _epoch_of(batches: BatchSampler) -> Tensor:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -41,9 +41,15 @@ class CompiledCall:
     """
 
     def __init__(
-        self, eager: Callable[..., Any], model: nn.Module, code: CodeType, **options: Any
+        self,
+        eager: Callable[..., Any],
+        model: nn.Module,
+        code: CodeType,
+        counts: "CompileCounts",
+        **options: Any,
     ) -> None:
         self._model = model
+        self._counts = counts
         self._eager = eager
         through = FunctionType(code, globals(), closure=_pass_through(eager).__closure__)
         self._compiled: Callable[..., Any] = torch.compile(through, **options)
@@ -58,7 +64,8 @@ class CompiledCall:
             self._rows = rows
         if rows != self._rows:
             return self._eager(*args, **kwargs)
-        output = self._compiled(*args, **kwargs)
+        with self._counts:
+            output = self._compiled(*args, **kwargs)
         if not self.took_part and torch.is_grad_enabled():
             self.took_part = has_compiled_code(output)
         return output
@@ -72,42 +79,49 @@ def _rows(values: tuple[Any, ...]) -> int:
 
 
 class CompileCounts:
-    """Graphs and breaks since it was made, by torch's own count, which is the whole process's."""
+    """Graphs and breaks that were made inside of its ``with`` blocks.
+
+    torch's own count is the whole process's, and other code may compile as well.
+    """
 
     def __init__(self) -> None:
-        self._start = self._read()
+        self._total = _Count(0, 0, 0)
+        self._before = _Count(0, 0, 0)
+        self._depth = 0
         self._after_first: int | None = None
         self._seen = 0
         self._busy_steps = 0
 
-    def graphs(self) -> int:
-        return int(counters["stats"]["unique_graphs"] - self._start["graphs"])
+    def __enter__(self) -> None:
+        if not self._depth:
+            self._before = _count()
+        self._depth += 1
 
-    def _read(self) -> dict[str, int]:
-        return {
-            "graphs": counters["stats"]["unique_graphs"],
-            # Some reasons are filed under the one, some under the other.
-            "breaks": counters["graph_break"].total() + counters["unimplemented"].total(),
-            "cached": counters["inductor"]["fxgraph_cache_hit"],
-        }
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            now = _count()
+            if now != self._before:
+                made = zip(self._total, now, self._before, strict=True)
+                self._total = _Count(*(total + one - other for total, one, other in made))
+
+    def graphs(self) -> int:
+        return self._total.graphs
 
     def __str__(self) -> str:
-        now = {key: value - self._start[key] for key, value in self._read().items()}
-        words = _plural(now["graphs"], "new graph")
-        if now["cached"]:
-            words += f" ({_plural(now['cached'], 'piece')} of code from the cache)"
+        words = _plural(self._total.graphs, "new graph")
+        if self._total.cached:
+            words += f" ({_plural(self._total.cached, 'piece')} of code from the cache)"
         again = self._again()
         if again:
             words += f", {again} of them after the first step"
-        return f"{words}, {_plural(now['breaks'], 'break')}"
+        return f"{words}, {_plural(self._total.breaks, 'break')}"
 
     def first_step_is_done(self) -> None:
-        self._after_first = counters["stats"]["unique_graphs"]
+        self._after_first = self._total.graphs
 
     def _again(self) -> int:
-        if self._after_first is None:
-            return 0
-        return int(counters["stats"]["unique_graphs"] - self._after_first)
+        return 0 if self._after_first is None else self._total.graphs - self._after_first
 
     def storm(self) -> str | None:
         """Asked after every step."""
@@ -118,6 +132,21 @@ class CompileCounts:
         if self._busy_steps <= STORM:
             return None
         return f"it compiled {again} more graphs after the first step"
+
+
+class _Count(NamedTuple):
+    graphs: int
+    breaks: int
+    cached: int
+
+
+def _count() -> _Count:
+    return _Count(
+        graphs=counters["stats"]["unique_graphs"],
+        # Some reasons are filed under the one, some under the other.
+        breaks=counters["graph_break"].total() + counters["unimplemented"].total(),
+        cached=counters["inductor"]["fxgraph_cache_hit"],
+    )
 
 
 def _plural(count: int, word: str) -> str:

@@ -14,7 +14,9 @@ class MaskReader:
     """Calls torch's attention with a mask in words where a mask of the model's own can be said so.
 
     A mask is read once, which waits for the device, and again only when it is written to. Masks
-    that are made anew in each forward pass would have to be read each time, and are left alone.
+    that are made anew in each forward pass would have to be read each time, and are left alone; so
+    are those that are trained. A mask that is written to through its ``data``, as ``mask.data[0] =
+    1`` does, is not noticed: torch does not count such a write.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -46,7 +48,7 @@ class MaskReader:
 
     def _meaning(self, mask: Tensor) -> Meaning:
         base = mask if mask._base is None else mask._base
-        if id(base) not in self._held:
+        if id(base) not in self._held or mask.requires_grad:
             return "other"
         place = (id(base), base._version, mask.shape, mask.stride(), mask.storage_offset())
         if place not in self._read:

@@ -25,50 +25,51 @@ class Reading:
     scale: float | None
     """Of an fp16 loss; a step that overflowed lowers it."""
     learning_rate: float
+    """That the step ran with; not a number where it is kept on the device."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Pending:
     step: int
     learning_rate: float
     figures: Tensor
+    clips: bool
+    scales: bool
     arrived: torch.cuda.Event | None
 
 
 class Readings:
     """A ring of pinned rows, each for the figures of one step."""
 
-    def __init__(self, eager: EagerStep, *, every: int, slots: int) -> None:
-        self._eager = eager
-        self._every = every
-        self._on_device = eager.pipeline.device.type == "cuda"
+    def __init__(self, device: torch.device, *, every: int, slots: int) -> None:
+        self.every, self.slots = every, slots
+        self._on_device = device.type == "cuda"
         self._ring = torch.empty(slots, 3, pin_memory=self._on_device)
         self._pending: deque[_Pending] = deque(maxlen=slots)
         self._latest: Reading | None = None
         self._steps = 0
 
-    def take(self) -> None:
+    def take(self, eager: EagerStep, learning_rate: float) -> None:
         """Note the step that was just issued; the oldest row gives way where all are in use."""
         self._steps += 1
-        if self._steps % self._every:
+        if self._steps % self.every:
             return
-        row = self._ring[(self._steps // self._every) % len(self._ring)]
-        row.copy_(self._figures(), non_blocking=True)
+        row = self._ring[(self._steps // self.every) % self.slots]
+        row.copy_(_figures(eager), non_blocking=True)
         arrived = None
         if self._on_device:
             arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record()
-        rate = self._eager.pipeline.optimizers[0].param_groups[0]["lr"]
-        host_rate = math.nan if isinstance(rate, Tensor) else rate
-        self._pending.append(_Pending(self._steps, host_rate, row, arrived))
-
-    def _figures(self) -> Tensor:
-        eager, scaler = self._eager, self._eager.pipeline.scaler
-        assert eager.loss is not None  # a step has been issued
-        missing = torch.full_like(eager.loss, math.nan, dtype=torch.float32)
-        norm = missing if eager.gradient_norm is None else eager.gradient_norm
-        scale = missing if scaler is None or scaler._scale is None else scaler._scale
-        return torch.stack([eager.loss.float(), norm.float(), scale.float().reshape(())])
+        self._pending.append(
+            _Pending(
+                step=self._steps,
+                learning_rate=learning_rate,
+                figures=row,
+                clips=eager.pipeline.clip_norm is not None,
+                scales=eager.pipeline.scaler is not None,
+                arrived=arrived,
+            )
+        )
 
     def latest(self) -> Reading | None:
         """The newest step whose figures have arrived; None before the first."""
@@ -86,14 +87,28 @@ class Readings:
 
     def _read(self, pending: _Pending) -> Reading:
         loss, norm, scale = pending.figures.tolist()
-        eager = self._eager
         return Reading(
             step=pending.step,
             loss=loss,
-            gradient_norm=None if eager.pipeline.clip_norm is None else norm,
-            scale=None if eager.pipeline.scaler is None else scale,
+            gradient_norm=norm if pending.clips else None,
+            scale=scale if pending.scales else None,
             learning_rate=pending.learning_rate,
         )
+
+
+def learning_rate(eager: EagerStep) -> float:
+    """Of the coming step, to be asked for before it: a scheduler moves it at the step's end."""
+    rate = eager.pipeline.optimizers[0].param_groups[0]["lr"]
+    return math.nan if isinstance(rate, Tensor) else rate
+
+
+def _figures(eager: EagerStep) -> Tensor:
+    scaler = eager.pipeline.scaler
+    assert eager.loss is not None  # a step has been issued
+    missing = torch.full((), math.nan, device=eager.loss.device)
+    norm = missing if eager.gradient_norm is None else eager.gradient_norm
+    scale = missing if scaler is None or scaler._scale is None else scaler._scale
+    return torch.stack([each.float().reshape(()) for each in (eager.loss, norm, scale)])
 
 
 def _has_arrived(pending: _Pending) -> bool:

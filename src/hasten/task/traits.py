@@ -48,6 +48,17 @@ FUSED_OPTIMIZERS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.
 REDUCTION_TOLERANCE = 1e-4
 """Relative; an fp32 loss over halves is within 1e-6 of the whole, a coupled one is percent off."""
 
+ORDINARY_ERRORS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    OSError,
+    RuntimeError,
+    AttributeError,
+    ArithmeticError,
+)
+"""Of a dataset that is asked for a row that it does not have."""
+
 
 def read_traits(pipeline: Pipeline, batch: Any | None = None) -> Traits:
     """Reads without disturbing: the random generators and the model's mode are put back.
@@ -158,8 +169,8 @@ def draws_random(dataset: Any) -> bool | None:
     try:
         first, second = pytree.tree_leaves(dataset[0]), pytree.tree_leaves(dataset[0])
         moved = not same_host_random_state(state)
-    except (LookupError, TypeError):
-        return None  # a sampler gives it other keys than numbers
+    except ORDINARY_ERRORS:
+        return None  # a sampler gives it other keys than numbers, or leaves the first row out
     finally:
         restore_random_state(state)
     return moved or len(first) != len(second) or any(map(_differ, first, second))

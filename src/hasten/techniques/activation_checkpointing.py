@@ -1,13 +1,15 @@
 """Keep less for the backward pass, and compute it again when it is needed."""
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
 from unittest import mock
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.attention import _cur_sdpa_kernel_backends, sdpa_kernel
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import (
@@ -53,7 +55,11 @@ class ActivationCheckpointingTechnique(Technique[ActivationCheckpointingPart]):
     about = "Computes the model's repeated blocks again in the backward pass to keep less of them."
     helps = "Deep models whose activations fill the memory, so that a larger batch fits."
     costs = "Up to one more forward pass of the blocks a step; less where products are kept."
-    limits = "Needs repeated blocks; over a whole model at once it would save nothing."
+    limits = (
+        "Needs repeated blocks; over a whole model at once it would save nothing. A block that "
+        "writes to buffers or attributes, or draws from the generators of Python or NumPy, would "
+        "do so twice and is refused; this is seen in its first training call, and not later."
+    )
     needs = "Any CPU or GPU."
     reserved_for = "asked"
 
@@ -72,11 +78,13 @@ class ActivationCheckpointingTechnique(Technique[ActivationCheckpointingPart]):
             raise CannotApply("the model has no repeated blocks")
         if any("forward" in vars(block) for block in blocks):
             raise CannotApply("other code has replaced the forward of a block")
-        calls = {block: _Checkpointed(block, part.keep) for block in blocks}
+        switch = _Switch()
+        calls = {block: _Checkpointed(block, part.keep, switch) for block in blocks}
         for block, call in calls.items():
             block.forward = call
 
         def undo() -> None:
+            switch.is_on = False
             for block, call in calls.items():
                 if vars(block).get("forward") is call:
                     del block.forward
@@ -90,21 +98,34 @@ class ActivationCheckpointingTechnique(Technique[ActivationCheckpointingPart]):
         return Effect(why=why, undo=undo, did_run=did_run)
 
 
+class _Switch:
+    """One for all blocks and for those of copies of the model, which undoing does not find."""
+
+    is_on = True
+
+    def __deepcopy__(self, memo: Any) -> "_Switch":
+        return self
+
+
 class _Checkpointed:
     """A block's forward, remembered by its input."""
 
-    def __init__(self, block: nn.Module, keep: str) -> None:
-        self._block = block
+    def __init__(self, block: nn.Module, keep: str, switch: _Switch) -> None:
+        self._block, self._switch = block, switch
         self._forward: Callable[..., Any] = block.forward
         self._more: dict[str, Any] = {"context_fn": _contexts} if keep == "products" else {}
+        self._modes: set[bool] = set()
+        """Training or evaluating: those in which a call was watched."""
         self.took_part = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not torch.is_grad_enabled():
+        if not self._switch.is_on or not torch.is_grad_enabled():
             return self._forward(*args, **kwargs)
         call = self._forward
         if not torch.compiler.is_compiling():  # a compiler sees by itself what happens once only
-            call = _Recomputed(self._block, self._forward, is_first=not self.took_part)
+            is_first = self._block.training not in self._modes
+            self._modes.add(self._block.training)
+            call = _Recomputed(self._block, self._forward, is_first=is_first)
         self.took_part = True
         return checkpoint(call, *args, use_reentrant=False, **self._more, **kwargs)
 
@@ -140,19 +161,43 @@ class _Recomputed:
             yield
 
     def _watched(self, *args: Any, **kwargs: Any) -> Any:
-        known = {id(module) for module in _statistics(self._block)}
-        others = {
-            f"{type(module).__name__}.{name}": buffer
-            for module in self._block.modules()
-            for name, buffer in module._buffers.items()
-            if buffer is not None and id(module) not in known
-        }
-        before = {name: buffer._version for name, buffer in others.items()}
+        held, draws = _held_by(self._block), _draws_on_host()
+        before = {place: _form(value) for place, value in held.items()}
         output = self._forward(*args, **kwargs)
-        moved = [name for name, buffer in others.items() if buffer._version != before[name]]
-        if moved:
-            raise CannotApply(f"the block writes to {moved[0]}, and would do so twice")
+        after = {place: _form(value) for place, value in _held_by(self._block).items()}
+        for module, name in before.keys() | after.keys():
+            if before.get((module, name)) != after.get((module, name)):
+                what = f"{type(module).__name__}.{name}"
+                raise CannotApply(f"the block writes to {what}, and would do so twice")
+        if _draws_on_host() != draws:
+            raise CannotApply("the block draws random numbers of Python or NumPy, and would twice")
         return output
+
+
+def _held_by(block: nn.Module) -> dict[tuple[nn.Module, str], Any]:
+    """Attributes and buffers of all its modules, but for statistics, which are known."""
+    known = set(_statistics(block))
+    return {
+        (module, name): value
+        for module in block.modules()
+        for held in (vars(module), {} if module in known else module._buffers)
+        for name, value in held.items()
+    }
+
+
+def _form(value: Any) -> Any:
+    """Differs where the value was written to, or another was put in its place."""
+    if isinstance(value, bool | int | float | complex | str | bytes | None):
+        return type(value), value
+    if isinstance(value, Tensor):
+        return id(value), value._version
+    return id(value), len(value) if isinstance(value, list | dict | set) else None
+
+
+def _draws_on_host() -> tuple[Any, ...]:
+    """Checkpointing puts back the generators of torch, and no others."""
+    state = np.random.get_state(legacy=False)["state"]
+    return random.getstate(), state["pos"], state["key"].tobytes()
 
 
 def _statistics(block: nn.Module) -> list[nn.Module]:

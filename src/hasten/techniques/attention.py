@@ -49,10 +49,14 @@ class AttentionTechnique(Technique[AttentionPart]):
     answers = ("unfused-attention",)
     about = "Holds torch's attention to a fused kernel, reads masks for it, and checks which ran."
     helps = "Models that call scaled_dot_product_attention or nn.MultiheadAttention."
-    costs = "Nothing a step; the second step is profiled, to see which kernel ran."
+    costs = (
+        "Nothing a step; the second step is profiled, to see which kernel ran, or a later one "
+        "where a profiler of your own is active."
+    )
     limits = (
-        "Attention written by hand is left alone. Masks that are made anew in each forward, and "
-        "those of compiled models, are kept as they are."
+        "Attention written by hand is left alone. Masks that are made anew in each forward, those "
+        "that are trained, and those of compiled models, are kept as they are. That a mask was "
+        "written to through its `data` is not noticed."
     )
     needs = "Any CPU or GPU; the flash kernel of a GPU takes 16-bit inputs only."
 
@@ -120,7 +124,8 @@ class _KernelWatch:
             yield
             return
         self._calls += 1
-        if self._calls < PROFILED_CALL:
+        # torch has one profiler at a time, and the user's goes first.
+        if self._calls < PROFILED_CALL or torch._C._autograd._profiler_enabled():
             yield
             return
         with _profile() as profile:

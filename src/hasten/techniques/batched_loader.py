@@ -44,4 +44,5 @@ class BatchedLoaderTechnique(Technique[BatchedLoaderPart]):
         def undo() -> None:
             pipeline.loader = before
 
-        return Effect(why=f"batches of {before.batch_size} gathered at once", undo=undo)
+        size = getattr(before.batch_sampler, "batch_size", before.batch_size)
+        return Effect(why=f"batches of {size} gathered at once", undo=undo)

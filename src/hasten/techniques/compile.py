@@ -75,13 +75,15 @@ class CompileTechnique(Technique[CompilePart]):
         modules = repeated_blocks(pipeline.model) if part.regions == "blocks" else [pipeline.model]
         if not modules:
             raise CannotApply("the model has no repeated blocks")
+        if part.regions == "with_loss" and pipeline.forward is pipeline.model:
+            raise CannotApply("there is no loss here to compile the model with")
         if any(module._compiled_call_impl is not None for module in modules):
             raise CannotApply("the model is compiled already")
         put_cache_back, counts = _keep_cache_in(part.cache_dir), CompileCounts()
         if part.regions == "with_loss":
-            calls, put_calls_back = _compile_forward(pipeline, part)
+            calls, put_calls_back = _compile_forward(pipeline, part, counts)
         else:
-            calls, put_calls_back = _compile_modules(modules, part)
+            calls, put_calls_back = _compile_modules(modules, part, counts)
 
         def undo() -> None:
             put_cache_back()
@@ -108,12 +110,12 @@ def _options(part: CompilePart) -> dict[str, Any]:
 
 
 def _compile_modules(
-    modules: list[nn.Module], part: CompilePart
+    modules: list[nn.Module], part: CompilePart, counts: CompileCounts
 ) -> tuple[list[CompiledCall], Callable[[], None]]:
     """In place: the modules, their classes and their keys stay as they are."""
     code, calls = code_of_its_own(), {}
     for module in modules:
-        calls[module] = CompiledCall(module._call_impl, module, code, **_options(part))
+        calls[module] = CompiledCall(module._call_impl, module, code, counts, **_options(part))
         module._compiled_call_impl = calls[module]
 
     def undo() -> None:
@@ -125,10 +127,10 @@ def _compile_modules(
 
 
 def _compile_forward(
-    pipeline: Pipeline, part: CompilePart
+    pipeline: Pipeline, part: CompilePart, counts: CompileCounts
 ) -> tuple[list[CompiledCall], Callable[[], None]]:
     before = pipeline.forward
-    call = CompiledCall(before, pipeline.model, code_of_its_own(), **_options(part))
+    call = CompiledCall(before, pipeline.model, code_of_its_own(), counts, **_options(part))
     pipeline.forward = call
 
     def undo() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import torch
 from torch.optim import Optimizer
 
 from hasten.records.environment import Environment
@@ -29,7 +30,7 @@ class FusedOptimizerTechnique(Technique[FusedOptimizerPart]):
     costs = "Nothing to prepare. Some operations are done in another order."
     limits = (
         "Fused: Adam, AdamW, SGD and Adagrad themselves, with dense floating-point parameters; "
-        "foreach: those that have the flag. Subclasses are left alone."
+        "foreach: every optimizer of torch's own that has the flag. Subclasses are left alone."
     )
     needs = "Any CPU or GPU."
 
@@ -49,8 +50,7 @@ class FusedOptimizerTechnique(Technique[FusedOptimizerPart]):
         chosen = [each for each in pipeline.optimizers if _can(each, kind)]
         if not chosen:
             raise CannotApply(f"no optimizer here has a {kind} implementation")
-        fused = kind == "fused"
-        undos = [set_flags(each, fused=fused, foreach=not fused) for each in chosen]
+        undos = [set_flags(each, **_flags(each, kind)) for each in chosen]
 
         def undo() -> None:
             for one in reversed(undos):
@@ -65,4 +65,15 @@ class FusedOptimizerTechnique(Technique[FusedOptimizerPart]):
 
 
 def _can(optimizer: Optimizer, kind: str) -> bool:
-    return can_fuse(optimizer) and (kind == "fused" or "foreach" in optimizer.defaults)
+    if kind == "fused":
+        return can_fuse(optimizer)
+    return (
+        type(optimizer) is getattr(torch.optim, type(optimizer).__name__, None)
+        and "foreach" in optimizer.defaults
+        and not any(group.get("differentiable") for group in optimizer.param_groups)
+    )
+
+
+def _flags(optimizer: Optimizer, kind: str) -> dict[str, bool]:
+    """Of the two flags those that it has."""
+    return {name: name == kind for name in ("fused", "foreach") if name in optimizer.defaults}

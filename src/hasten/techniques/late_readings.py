@@ -1,6 +1,7 @@
 """Read the loss and the gradient norm some steps late, so that no step waits for them."""
 
 from typing import Annotated, Any
+from weakref import WeakKeyDictionary
 
 from msgspec import Meta
 from torch import Tensor
@@ -10,9 +11,12 @@ from hasten.records.plan import Rung
 from hasten.records.traits import Traits
 from hasten.step.eager import EagerStep
 from hasten.step.graph import GraphStep
-from hasten.step.readings import Readings
+from hasten.step.readings import Readings, learning_rate
 from hasten.task.pipeline import Pipeline
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
+
+_readings: WeakKeyDictionary[EagerStep, Readings] = WeakKeyDictionary()
+"""Those of a run: applied again in its midst they go on counting."""
 
 
 class LateReadingsPart(Part, frozen=True, kw_only=True):
@@ -48,17 +52,19 @@ class LateReadingsTechnique(Technique[LateReadingsPart]):
         eager = before.eager if isinstance(before, GraphStep) else before
         if not isinstance(eager, EagerStep):
             raise CannotApply("another technique has put a step of its own in place")
-        readings = Readings(eager, every=part.every, slots=part.slots)
+        readings = _readings_of(eager, part)
 
         def step(batch: Any) -> Tensor:
+            rate = learning_rate(eager)
             loss = before(batch)
-            readings.take()
+            readings.take(eager, rate)
             return loss
 
         def replay(batch: Any) -> Tensor | None:
+            rate = learning_rate(eager)
             loss = replay_before(batch) if replay_before is not None else None
             if loss is not None:
-                readings.take()
+                readings.take(eager, rate)
             return loss
 
         def undo() -> None:
@@ -69,3 +75,11 @@ class LateReadingsTechnique(Technique[LateReadingsPart]):
             pipeline.replay = replay
         why = "every step" if part.every == 1 else f"every {part.every} steps"
         return Effect(why=f"read {why}, late", undo=undo)
+
+
+def _readings_of(eager: EagerStep, part: LateReadingsPart) -> Readings:
+    known = _readings.get(eager)
+    if known is None or (known.every, known.slots) != (part.every, part.slots):
+        known = Readings(eager.pipeline.device, every=part.every, slots=part.slots)
+        _readings[eager] = known
+    return known

@@ -30,7 +30,12 @@ class MemoryFormatTechnique(Technique[MemoryFormatPart]):
     about = "Lays out the model's 2-d convolutions and its image batches channels-last."
     helps = "Networks of 2-d convolutions, on CPUs and with 16-bit products on GPUs."
     costs = "A copy of each batch. Single odd shapes can be slower."
-    limits = "Weights keep their names and values; their strides change, and so do gradients'."
+    limits = (
+        "Weights keep their names and values; their strides change, and so do gradients'. Weights "
+        "whose memory is shared, with another tensor of the model or with another process, are "
+        "refused, since a new layout has memory of its own; a tensor that only other code holds is "
+        "not seen."
+    )
     needs = "Any CPU or GPU."
 
     def unsuited(self, traits: Traits) -> str | None:
@@ -40,16 +45,17 @@ class MemoryFormatTechnique(Technique[MemoryFormatPart]):
         return [MemoryFormatPart()]
 
     def apply(self, pipeline: Pipeline, part: MemoryFormatPart) -> Effect:
-        weights = [m.weight for m in pipeline.model.modules() if isinstance(m, CONVOLUTIONS)]
+        modules = [m for m in pipeline.model.modules() if isinstance(m, CONVOLUTIONS)]
+        weights: list[Tensor] = list({id(m.weight): m.weight for m in modules}.values())
         if not weights:
             raise CannotApply("the model has no 2-d convolution")
         if all(_is_last(each) for each in weights):
             raise CannotApply("the model is channels-last already")
-        before, strides = pipeline.transfer, {}
-        for parameter in pipeline.model.parameters():
-            if parameter.dim() == IMAGE_DIMENSIONS:
-                strides[parameter] = parameter.stride()
-                _relayout(pipeline, parameter, torch.channels_last)
+        if any(_is_shared(each, pipeline.model) for each in weights):
+            raise CannotApply("other tensors share the memory of a weight, and would no longer")
+        before, strides = pipeline.transfer, {each: each.stride() for each in weights}
+        for weight in weights:
+            _relayout(pipeline, weight, torch.channels_last)
 
         def transfer(batch: Any, device: torch.device) -> Any:
             return pytree.tree_map_only(Tensor, _channels_last, before(batch, device))
@@ -65,11 +71,30 @@ class MemoryFormatTechnique(Technique[MemoryFormatPart]):
             return "other code has laid the weights out anew" if lost else None
 
         pipeline.transfer = transfer
-        return Effect(why=f"{len(weights)} convolutions channels-last", undo=undo, did_run=did_run)
+        return Effect(why=f"{len(modules)} convolutions channels-last", undo=undo, did_run=did_run)
 
 
 def _is_last(weight: Tensor) -> bool:
     return weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def _is_shared(weight: Tensor, model: nn.Module) -> bool:
+    """With another process, a larger tensor that it is a part of, or another one of the model."""
+    # All of a GPU's say that they are shared.
+    if weight.device.type == "cpu" and weight.is_shared():  # type: ignore[no-untyped-call]
+        return True
+    storage = weight.untyped_storage()
+    if storage.nbytes() > weight.numel() * weight.element_size():
+        return True
+    held = [
+        tensor
+        for module in model.modules()
+        for tensors in (module._parameters, module._buffers, vars(module))
+        for tensor in tensors.values()
+        if isinstance(tensor, Tensor) and tensor.layout == torch.strided
+    ]
+    place = storage.data_ptr()
+    return any(each is not weight and each.untyped_storage().data_ptr() == place for each in held)
 
 
 def _channels_last(tensor: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from hasten.records.environment import Environment
+from hasten.records.environment import Device, Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
 from hasten.task.autograd import computed_dtypes
@@ -13,6 +13,8 @@ from hasten.task.pipeline import Pipeline
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+FAST_FP16 = (7, 0)
+"""The capability from which CUDA devices have matrix instructions for fp16."""
 
 
 class MixedPrecisionPart(Part, frozen=True, kw_only=True):
@@ -47,15 +49,16 @@ class MixedPrecisionTechnique(Technique[MixedPrecisionPart]):
     )
 
     def unavailable(self, environment: Environment) -> str | None:
-        if not environment.device.bf16:
-            return f"{environment.device.name} has no fast bf16 arithmetic"
-        return None
+        device = environment.device
+        if device.bf16 or _only_fp16(device):
+            return None
+        return f"{device.name} has no fast 16-bit arithmetic"
 
     def unsuited(self, traits: Traits) -> str | None:
         return None if _multiplies(traits) else "the model has no matrix product"
 
     def to_try(self, environment: Environment, traits: Traits) -> list[MixedPrecisionPart]:
-        return [MixedPrecisionPart()]
+        return [MixedPrecisionPart(dtype="fp16" if _only_fp16(environment.device) else "bf16")]
 
     def apply(self, pipeline: Pipeline, part: MixedPrecisionPart) -> Effect:
         dtype, device = DTYPES[part.dtype], pipeline.device.type
@@ -82,11 +85,12 @@ class MixedPrecisionTechnique(Technique[MixedPrecisionPart]):
         pipeline.forward = forward
         if part.dtype == "fp16":
             pipeline.scaler = torch.amp.GradScaler(device, init_scale=part.initial_scale)
-        return Effect(why=lambda: _words(part, pipeline), undo=undo, did_run=did_run)
+        scaled = ", one scaler for the run" if part.dtype == "fp16" else ""
+        return Effect(why=f"{part.dtype} autocast{scaled}", undo=undo, did_run=did_run)
 
 
-def _words(part: MixedPrecisionPart, pipeline: Pipeline) -> str:
-    return "bf16 autocast" if part.dtype == "bf16" else "fp16 autocast, one scaler for the run"
+def _only_fp16(device: Device) -> bool:
+    return device.kind == "cuda" and not device.bf16 and device.capability >= FAST_FP16
 
 
 def _multiplies(traits: Traits) -> bool:

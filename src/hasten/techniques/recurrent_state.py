@@ -1,14 +1,20 @@
 """A recurrent model's zero state without an allocation and a copy for each batch."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
 from hasten.task import batch as batches
+from hasten.task.autograd import nodes_of
 from hasten.task.pipeline import Pipeline
+from hasten.task.seed import random_state, restore_random_state
+from hasten.task.settings import plain_attributes, restore_attributes
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
 
 
@@ -29,7 +35,9 @@ class RecurrentStateTechnique(Technique[RecurrentStatePart]):
     costs = "Nothing."
     limits = (
         "Only for tasks whose state begins anew with each batch (Task.state_resets='batch'), and "
-        "begins as zeros; both are checked. A state that is carried over batches is left alone."
+        "begins as zeros; both are checked, the zeros at the first batch of each size. Later "
+        "batches are not: a state that is made of what a batch holds must not use this. Before a "
+        "model is first given no state, one evaluation with and one without zeros must be equal."
     )
     needs = "Any CPU or GPU."
 
@@ -46,11 +54,17 @@ class RecurrentStateTechnique(Technique[RecurrentStatePart]):
         if pipeline.state_resets != "batch":
             raise CannotApply("the state is carried from batch to batch, which must stay so")
         zeros: dict[int, Any] = {}
+        forward = pipeline.forward  # before it is compiled or cast, as the user wrote it
 
         def state_of(batch: Any) -> Any:
             rows = batches.rows_in(batch)
             if rows not in zeros:
-                zeros[rows] = _checked(batches.move(initial(batch), pipeline.device), part.state)
+                state = _checked(batches.move(initial(batch), pipeline.device))
+                if part.state == "none":
+                    if not zeros:
+                        _check_without(forward, pipeline.model, batch, state)
+                    state = None
+                zeros[rows] = state
             return zeros[rows]
 
         def undo() -> None:
@@ -61,9 +75,49 @@ class RecurrentStateTechnique(Technique[RecurrentStatePart]):
         return Effect(why=f"the model is given {given}", undo=undo)
 
 
-def _checked(state: Any, given: str) -> Any:
+def _checked(state: Any) -> Any:
     """Once for each size of batch: the only time that the device is waited for."""
     tensors: list[Tensor] = batches.tensors_of(state)
     if not tensors or any(bool(each.any()) or each.requires_grad for each in tensors):
         raise CannotApply("the state does not begin as zeros")
-    return None if given == "none" else state
+    return state
+
+
+def _check_without(forward: Callable[..., Any], model: nn.Module, batch: Any, zeros: Any) -> None:
+    """No state must mean zeros to the model, and bring no parameter in that zeros do not."""
+    with _leaving_no_trace(model), torch.enable_grad():
+        given = forward(model, batch, batches.detach(zeros))
+    with _leaving_no_trace(model), torch.enable_grad():
+        try:
+            none = forward(model, batch, None)
+        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise CannotApply(f"the model does not do without a state: {error}") from error
+    one, other = batches.tensors_of(given), batches.tensors_of(none)
+    if len(one) != len(other) or not all(map(torch.equal, one, other)):
+        raise CannotApply("the model computes something else without a state than from zeros")
+    if _leaves(given) != _leaves(none):
+        raise CannotApply("the model learns something else without a state than from zeros")
+
+
+def _leaves(output: Any) -> set[int]:
+    """What gradients flow to."""
+    variables = (getattr(node, "variable", None) for node in nodes_of(output))
+    return {id(variable) for variable in variables if variable is not None}
+
+
+@contextmanager
+def _leaving_no_trace(model: nn.Module) -> Iterator[None]:
+    """In evaluation mode; modes, attributes, buffers and random generators are put back."""
+    attributes, random = plain_attributes(model), random_state()
+    held = [(module, dict(module._buffers)) for module in model.modules()]
+    for module, buffers in held:
+        copies = {name: each.clone() for name, each in buffers.items() if each is not None}
+        module._buffers.update(copies)
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, buffers in held:
+            module._buffers.update(buffers)
+        restore_attributes(attributes)  # the mode is one of them
+        restore_random_state(random)
