@@ -158,7 +158,11 @@ def test_a_key_that_is_a_target_is_a_key_like_any_other() -> None:
         (("format",), True, "format: Expected `int`, got `bool`."),
         (("task",), 3, "task: Expected `str`, got `int`."),
         (("speed", "low"), "1.4", "speed.low: Expected `float`, got `str`."),
-        (("speed", "verdict"), "perhaps", "speed.verdict: 'perhaps' is not known; it is one of proven, not_proven, refuted."),
+        (
+            ("speed", "verdict"),
+            "perhaps",
+            "speed.verdict: 'perhaps' is not known; it is one of proven, not_proven, refuted.",
+        ),
         (("numerics", "rung"), "exact", "numerics.rung: Invalid enum value 'exact'."),
         (("speed",), [], "speed: Expected `object`, got `array`."),
         (("plan", "compile"), 3, "plan.compile: Expected `object`, got `int`."),

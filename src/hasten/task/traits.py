@@ -2,8 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Number
 from typing import Any
 
@@ -32,8 +30,8 @@ from hasten.records.traits import (
 from hasten.task import batch as batches
 from hasten.task.autograd import attention_in
 from hasten.task.pipeline import Pipeline
+from hasten.task.probing import leaving_no_trace
 from hasten.task.seed import random_state, restore_random_state, same_host_random_state
-from hasten.task.settings import Attributes
 
 FAMILIES: dict[Family, tuple[type[nn.Module], ...]] = {
     "attention": (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
@@ -222,29 +220,12 @@ def _optimizer_traits(optimizer: Optimizer) -> OptimizerTraits:
     )
 
 
-@contextmanager
-def _evaluating(pipeline: Pipeline) -> Iterator[None]:
-    """In evaluation mode; modes and all else that a forward pass may move are put back."""
-    model = pipeline.model
-    attributes, state = Attributes(model.modules()), random_state()
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
-    try:
-        model.eval()
-        yield
-    finally:
-        attributes.restore()
-        restore_random_state(state)
-        with torch.no_grad():
-            for buffer, kept in buffers:
-                buffer.copy_(kept)
-
-
 def _attention(pipeline: Pipeline, batch: Any | None) -> tuple[tuple[Attention, ...], Place | None]:
     """By one forward pass, in the mode in which torch notes the line that made each node."""
     if batch is None or pipeline.initial_state is not None:
         return (), None
     noting = torch.autograd.set_detect_anomaly(True, check_nan=False)
-    with _evaluating(pipeline), torch.enable_grad(), noting:
+    with leaving_no_trace(pipeline.model), torch.enable_grad(), noting:
         return attention_in(_loss(pipeline, batches.move(batch, pipeline.device)))
 
 
@@ -262,7 +243,7 @@ def _loss_reduction(pipeline: Pipeline, batch: Any) -> Reduction:
     sizes = batches.ragged_halves(batches.rows_in(batch), pipeline.batch_multiple_of)
     if sizes is None:
         return "unknown"
-    with _evaluating(pipeline):
+    with leaving_no_trace(pipeline.model):
         pieces = batches.split(batch, sizes)
         loss = _loss(pipeline, batch)
         whole = float(loss)

@@ -1,7 +1,6 @@
 """A recurrent model's zero state without an allocation and a copy for each batch."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -13,8 +12,7 @@ from hasten.records.traits import Traits
 from hasten.task import batch as batches
 from hasten.task.autograd import nodes_of
 from hasten.task.pipeline import Pipeline
-from hasten.task.seed import random_state, restore_random_state
-from hasten.task.settings import plain_attributes, restore_attributes
+from hasten.task.probing import leaving_no_trace
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
 
 
@@ -85,9 +83,9 @@ def _checked(state: Any) -> Any:
 
 def _check_without(forward: Callable[..., Any], model: nn.Module, batch: Any, zeros: Any) -> None:
     """No state must mean zeros to the model, and bring no parameter in that zeros do not."""
-    with _leaving_no_trace(model), torch.enable_grad():
+    with leaving_no_trace(model), torch.enable_grad():
         given = forward(model, batch, batches.detach(zeros))
-    with _leaving_no_trace(model), torch.enable_grad():
+    with leaving_no_trace(model), torch.enable_grad():
         try:
             none = forward(model, batch, None)
         except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
@@ -103,21 +101,3 @@ def _leaves(output: Any) -> set[int]:
     """What gradients flow to."""
     variables = (getattr(node, "variable", None) for node in nodes_of(output))
     return {id(variable) for variable in variables if variable is not None}
-
-
-@contextmanager
-def _leaving_no_trace(model: nn.Module) -> Iterator[None]:
-    """In evaluation mode; modes, attributes, buffers and random generators are put back."""
-    attributes, random = plain_attributes(model), random_state()
-    held = [(module, dict(module._buffers)) for module in model.modules()]
-    for module, buffers in held:
-        copies = {name: each.clone() for name, each in buffers.items() if each is not None}
-        module._buffers.update(copies)
-    try:
-        model.eval()
-        yield
-    finally:
-        for module, buffers in held:
-            module._buffers.update(buffers)
-        restore_attributes(attributes)  # the mode is one of them
-        restore_random_state(random)
