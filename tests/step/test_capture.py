@@ -183,7 +183,7 @@ def test_a_setting_that_moved_is_noticed_and_named(name: str) -> None:
 def same_values(it: Captured) -> None:
     it.model.load_state_dict(it.model.state_dict())
     it.group["weight_decay"] = float("0")
-    it.group["betas"] = tuple([*it.group["betas"]])
+    it.group["betas"] = (*it.group["betas"],)
 
 
 def test_what_is_written_in_place_goes_on() -> None:
@@ -281,7 +281,7 @@ def test_a_step_that_came_between_is_followed_by_the_graphs_gradients() -> None:
     assert it.capture.misfits == 0
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     pass
 
 
@@ -303,12 +303,12 @@ def test_a_state_that_must_be_taken_is_taken_apart_and_leaves_the_tape_alone() -
     assert first is not None
 
     def fail() -> Tensor:
-        raise Broken
+        raise BrokenError
 
     it.pipeline.initial_state, it.pipeline.carried_state = fail, None
     assert it.capture.replay(pair()) is None
     assert not it.capture.has_moved()
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenError):
         it.capture.take_state()
     it.pipeline.initial_state = lambda: torch.full((2,), 5.0)
     assert it.capture.take_state()
@@ -340,10 +340,10 @@ def test_a_capture_that_fails_has_touched_nothing(monkeypatch: pytest.MonkeyPatc
     it = Captured()
 
     def fail() -> None:
-        raise Broken
+        raise BrokenError
 
     monkeypatch.setattr(it.optimizer, "step", fail)
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenError):
         it.make_capture()
     assert not it.eager.updating
     assert it.group["lr"] == 0.125
