@@ -21,6 +21,7 @@ from hasten.step.capture import Capture
 from hasten.step.eager import EagerStep
 from hasten.step.graph import MISFITS, MOVES, WARM_STEPS, GraphStep
 from hasten.task.pipeline import Pipeline
+from hasten.techniques.whole_step_graph import _not_capturable
 
 
 class Stream:
@@ -373,3 +374,12 @@ def test_a_full_tape_is_replaced_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     it.steps(1)
     assert it.step.is_captured
     assert it.step._capture is not first
+
+
+def test_a_rate_that_is_a_tensor_on_the_host_is_refused() -> None:
+    it = Training()
+    optimizer = torch.optim.Adam(it.model.parameters(), lr=torch.tensor(0.1))
+    assert _not_capturable(it.optimizer, it.pipeline) is None
+    assert _not_capturable(optimizer, it.pipeline) == (
+        "the learning rate of Adam is a tensor on the host, which a graph cannot read"
+    )
