@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -277,6 +278,10 @@ def sgd(parameters: Any, lr: float) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=lr, momentum=0.9)
 
 
+def rate_on_host(parameters: Any, lr: float) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=torch.tensor(lr))
+
+
 def one_cycle(optimizer: torch.optim.Optimizer) -> LRScheduler:
     return OneCycleLR(optimizer, max_lr=1e-2, total_steps=100)
 
@@ -291,8 +296,9 @@ def one_cycle(optimizer: torch.optim.Optimizer) -> LRScheduler:
         ({"scheduler": one_cycle}, FUSED, "OneCycleLR moves the momentum too"),
         ({"optimizer": sgd}, {}, "SGD cannot be captured unless it is fused"),
         ({}, FP16, "the scaler waits for the device before a AdamW that is not fused"),
+        ({"optimizer": rate_on_host}, {}, "the learning rate of AdamW is a tensor on the host"),
     ],
-    ids=["sync", "host draw", "counter", "buffer", "one cycle", "sgd", "scaler"],
+    ids=["sync", "host draw", "counter", "buffer", "one cycle", "sgd", "scaler", "host rate"],
 )
 def test_it_refuses_with_the_reason_and_training_is_as_without_it(
     options: dict[str, Any], parts: dict[str, Any], words: str
@@ -360,15 +366,204 @@ def move_weights(run: Run) -> None:
         parameter.data = parameter.data.clone()
 
 
-@pytest.mark.parametrize("change", [set_weight_decay, set_rate, freeze, move_weights])
+def clear_state(run: Run) -> None:
+    run.optimizer.state.clear()
+
+
+def replace_state(run: Run) -> None:
+    for held in run.optimizer.state.values():
+        held["exp_avg"] = torch.zeros_like(held["exp_avg"])
+
+
+def replace_buffers(run: Run) -> None:
+    for module in run.model.modules():
+        if isinstance(module, nn.BatchNorm1d):
+            module.running_mean = torch.ones(64, device=CUDA)
+
+
+def set_clip_norm(run: Run) -> None:
+    run.pipeline.clip_norm = 0.01
+
+
+def halve_loss(run: Run) -> None:
+    run.pipeline.forward = lambda model, batch: cross_entropy(model, batch) * 0.5
+
+
+def empty_gradients(run: Run) -> None:
+    run.optimizer.zero_grad()
+
+
+def add_group(run: Run) -> None:
+    run.optimizer.add_param_group({"params": [nn.Parameter(torch.ones(3, device=CUDA))]})
+
+
+def assign_weights(run: Run) -> None:
+    """As torch has it: the optimizer is then given the new ones."""
+    kept = {key: value.clone() for key, value in run.model.state_dict().items()}
+    run.model.load_state_dict(kept, assign=True)
+    run.optimizer.state.clear()
+    run.optimizer.param_groups[0]["params"][:] = run.model.parameters()
+
+
+GIVEN_UP = {set_weight_decay: "weight_decay", add_group: "params", assign_weights: "params"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        set_rate,
+        freeze,
+        move_weights,
+        clear_state,
+        replace_state,
+        replace_buffers,
+        set_clip_norm,
+        halve_loss,
+        empty_gradients,
+        *GIVEN_UP,
+    ],
+)
 def test_what_the_loop_changes_midway_takes_effect(change: Callable[[Run], None]) -> None:
     between = at(20, change)
     arms = [train(make_pipeline(), {**FUSED, **more}, between=between) for more in ({}, GRAPH)]
     assert_equal(*arms)
-    if change is set_weight_decay:
-        assert "the optimizer's weight_decay moved" in reason(arms[1][0])
+    if change in GIVEN_UP:
+        assert f"the optimizer's {GIVEN_UP[change]} moved" in reason(arms[1][0])
     else:
         assert is_captured(arms[1][0])
+
+
+def test_gradients_are_there_again_after_the_loop_emptied_them() -> None:
+    gradients = []
+    for more in ({}, GRAPH):
+        run, _, _ = train(
+            make_pipeline(drop_last=True), {**FUSED, **more}, between=at(59, empty_gradients)
+        )
+        gradients.append([parameter.grad for parameter in run.model.parameters()])
+    for plain, captured in zip(*gradients, strict=True):
+        assert plain is not None
+        assert captured is not None
+        assert torch.equal(plain, captured)
+
+
+class PartlyFrozen(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = nn.Linear(32, 32).requires_grad_(False)
+        self.work = network()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output: Tensor = self.work(self.frozen(inputs))
+        return output
+
+
+def test_a_frozen_weight_that_moves_is_noticed() -> None:
+    def move(run: Run) -> None:
+        weight = run.model.get_parameter("frozen.weight")
+        weight.data = weight.data * 0.5
+
+    arms = [
+        train(make_pipeline(PartlyFrozen), {**FUSED, **more}, between=at(20, move))
+        for more in ({}, GRAPH)
+    ]
+    assert is_captured(arms[1][0])
+    assert_equal(*arms)
+
+
+def train_with_a_scale_of_the_loss(
+    parts: dict[str, Any],
+) -> tuple[Run, list[Tensor], list[Tensor]]:
+    """The scale is trained and is no part of the model; midway it is put elsewhere."""
+    scale = nn.Parameter(torch.ones(1, device=CUDA))
+
+    def move(run: Run) -> None:
+        scale.data = scale.data * 2
+
+    pipeline = make_pipeline(
+        optimizer=lambda parameters, lr: torch.optim.AdamW([*parameters, scale], lr=lr),
+        forward=lambda model, batch: cross_entropy(model, batch) * scale.mean(),
+    )
+    run, losses, state = train(pipeline, parts, between=at(20, move))
+    return run, losses, [*state, scale.detach().cpu()]
+
+
+def test_parameters_outside_of_the_model_are_watched_too() -> None:
+    arms = [train_with_a_scale_of_the_loss({**FUSED, **more}) for more in ({}, GRAPH)]
+    assert is_captured(arms[1][0])
+    assert_equal(*arms)
+
+
+def test_a_usual_shape_that_changes_is_captured_anew() -> None:
+    class Halving(DataLoader[Any]):
+        def __iter__(self) -> Any:
+            draws = torch.Generator().manual_seed(5)
+            for number in range(70):
+                rows = 64 if number < 20 else 32
+                yield [
+                    torch.randn(rows, 32, generator=draws),
+                    torch.randint(0, 8, (rows,), generator=draws),
+                ]
+
+    arms = []
+    for more in ({}, GRAPH):
+        pipeline = make_pipeline()
+        pipeline.loader = Halving(TensorDataset(torch.zeros(1)))
+        arms.append(train(pipeline, {**FUSED, **more}, 70))
+    assert_equal(*arms)
+    captured = arms[1][0]
+    assert is_captured(captured)
+    replay = captured.pipeline.replay
+    assert replay is not None
+    assert replay([torch.randn(32, 32), torch.randint(0, 8, (32,))]) is not None
+    assert replay([torch.randn(64, 32), torch.randint(0, 8, (64,))]) is None
+
+
+def test_batches_with_arrays_are_refused_with_the_reason() -> None:
+    class Arrays(DataLoader[Any]):
+        def __iter__(self) -> Any:
+            for _ in range(10):
+                yield [torch.randn(64, 32), torch.randint(0, 8, (64,)), np.zeros(64)]
+
+    pipeline = make_pipeline()
+    pipeline.loader = Arrays(TensorDataset(torch.zeros(1)))
+    run, _, _ = train(pipeline, {**FUSED, **GRAPH}, 10)
+    assert "batches hold objects of numpy.ndarray, which a graph cannot take" in reason(run)
+
+
+def test_a_capture_that_fails_in_the_update_is_dropped_too() -> None:
+    class Touchy(torch.optim.AdamW):
+        def step(self, closure: Any = None) -> Any:
+            if torch.cuda.is_current_stream_capturing():
+                raise RuntimeError("not while capturing")
+            return super().step(closure)
+
+    run, losses, _ = train(make_pipeline(optimizer=Touchy), GRAPH, 20)
+    assert "RuntimeError: not while capturing" in reason(run)
+    assert len(losses) == 20
+    assert all(bool(each.isfinite()) for each in losses)
+
+
+def test_a_state_that_cannot_be_made_is_the_loops_own_error_and_training_goes_on() -> None:
+    def forward(model: nn.Module, batch: Any, state: Tensor) -> tuple[Tensor, Tensor]:
+        output, state = model(batch[0], state)
+        return F.cross_entropy(output, batch[1]), state
+
+    def fail() -> Tensor:
+        raise ValueError("no state")
+
+    pipeline = make_pipeline(Carrying, forward=forward, drop_last=True)
+    pipeline.initial_state = lambda: torch.zeros(1, 64, 16)
+    run, _, _ = train(pipeline, {**FUSED, **GRAPH}, 20)
+    assert is_captured(run)
+    batch = [torch.randn(64, 32), torch.randint(0, 8, (64,))]
+    before = [each.detach().clone() for each in run.model.parameters()]
+    pipeline.carried_state, pipeline.initial_state = None, fail
+    with pytest.raises(ValueError, match="no state"):
+        run.step(batch)
+    for parameter, value in zip(run.model.parameters(), before, strict=True):
+        assert torch.equal(parameter, value)
+    pipeline.initial_state = lambda: torch.zeros(1, 64, 16)
+    assert float(run.step(batch)) > 0
 
 
 def test_memory_does_not_grow_over_replays() -> None:

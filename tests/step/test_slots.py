@@ -1,9 +1,10 @@
 """Slots hold a batch of their own; the same slots take every batch of the same signature."""
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from hasten.step.slots import Slots, signature_of
+from hasten.step.slots import Slots, cannot_hold, signature_of
 from hasten.task.batch import RowsOf
 
 CPU = torch.device("cpu")
@@ -82,3 +83,46 @@ def test_a_batch_that_does_not_fit_is_not_taken() -> None:
         assert slots.fit(first)
         assert not any(slots.take(other) for other in others)
         assert not any(slots.fit(other) for other in others)
+
+
+class Special(Tensor):
+    pass
+
+
+def test_a_batch_that_is_taken_fits_and_the_other_way_round() -> None:
+    tensors = tuple(pair(9))
+    rows = RowsOf(tensors, torch.tensor([1, 2, 3]))
+    trained = torch.randn(4, 3, requires_grad=True)
+    for first, others in (
+        (pair(4), [[torch.randn(4, 3).as_subclass(Special), torch.arange(4)]]),
+        (pair(4), [[nn.Parameter(torch.randn(4, 3)), torch.arange(4)]]),
+        (pair(4), [[trained, torch.arange(4)]]),
+        ({"a": torch.ones(4)}, [{"a": torch.ones(4).as_subclass(Special)}]),
+        (rows, [RowsOf(tensors, rows.rows.int()), RowsOf(tensors, rows.rows.as_subclass(Special))]),
+        ((torch.ones(2), 1), [(torch.ones(2), 1.0), (torch.ones(2), True)]),
+    ):
+        slots = Slots(first, CPU)
+        assert slots.fit(first)
+        for other in others:
+            assert not slots.fit(other)
+            assert not slots.take(other)
+
+
+def test_what_no_slot_can_hold_is_named() -> None:
+    usual = {"a": pair(4), "b": ("name", 7, None, 0.5, b"x", torch.float32, CPU)}
+    assert cannot_hold(usual) is None
+    assert cannot_hold(RowsOf(tuple(pair(9)), torch.tensor([1]))) is None
+    for odd, words in (
+        (np.zeros(3), "objects of numpy.ndarray"),
+        (object(), "objects of builtins.object"),
+        (torch.ones(2).as_subclass(Special), "Special"),
+        (torch.ones(2, requires_grad=True), "tensors that require gradients"),
+        (torch.eye(2).to_sparse(), "sparse tensors"),
+    ):
+        assert words in str(cannot_hold([torch.ones(2), odd]))
+        assert str(cannot_hold({"a": odd})).endswith("which a graph cannot take")
+
+
+def test_usual_batches_have_a_hash() -> None:
+    for batch in (pair(4), tuple(pair(4)), {"a": pair(4), "names": ["x", "y"]}, torch.ones(2)):
+        assert hash(signature_of(batch)) == hash(signature_of(batch))

@@ -57,3 +57,34 @@ def test_what_a_replay_would_not_do_is_noticed(
     state = HostState(model)
     act(model)
     assert state.what_moved() == why
+
+
+def replace_state(optimizer: torch.optim.Optimizer) -> None:
+    for held in optimizer.state.values():
+        held["exp_avg"] = held["exp_avg"].clone()
+
+
+def count_in_state(optimizer: torch.optim.Optimizer) -> None:
+    for held in optimizer.state.values():
+        held["calls"] = held.get("calls", 0) + 1
+
+
+@pytest.mark.parametrize(
+    ("act", "moves"),
+    [
+        (lambda optimizer: optimizer.step(), False),
+        (replace_state, True),
+        (count_in_state, True),
+        (lambda optimizer: optimizer.state.clear(), True),
+    ],
+)
+def test_a_state_that_an_optimizer_does_not_write_in_place_is_noticed(
+    act: Callable[[torch.optim.Optimizer], object], moves: bool
+) -> None:
+    model = Model()
+    optimizer = torch.optim.Adam(model.parameters())
+    model.inner(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    state = HostState(model, [optimizer])
+    act(optimizer)
+    assert state.what_moved() == ("Adam keeps another state after each step" if moves else None)

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from operator import is_
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch.utils import _pytree as pytree
 from hasten.step.eager import EagerStep
 from hasten.step.slots import Slots
 from hasten.step.tape import Tape
+from hasten.step.watch import Baked
 from hasten.task import batch as batches
 
 TAKES_RATE_AS_TENSOR = (torch.optim.Adam, torch.optim.AdamW)
@@ -29,25 +31,31 @@ class Capture:
         assert eager.loss is not None  # there were steps before this one
         self.tape = Tape(pipeline.device, eager.loss.dtype)
         self._groups = [
-            _Group(group, pipeline.device, takes_rate_as_tensor(optimizer))
+            _Group(optimizer, place, pipeline.device)
             for optimizer in pipeline.optimizers
-            for group in optimizer.param_groups
+            for place in range(len(optimizer.param_groups))
         ]
         self._carried = batches.clone(pipeline.carried_state)
-        self._parameters = list(pipeline.model.parameters())
         self._training = pipeline.model.training
+        self.misfits = 0
+        """Batches since the last replay that were of another shape or mode."""
         self._graph = torch.cuda.CUDAGraph()
         eager.zero_grad()  # before, so that the gradients are made in the graph's own memory
-        with _rates_as_tensors(self._groups), _capturing(self._graph, stream, pipeline.device):
-            self._loss = self._compute()
+        try:
+            with _rates_as_tensors(self._groups), _capturing(self._graph, stream, pipeline.device):
+                self._loss = self._compute()
+        finally:
+            eager.updating = False  # nothing was computed, so that a failure can be redone
         self._norm = eager.gradient_norm
-        self._gradients = [each.grad for each in self._parameters]
-        self._weights = self._read_weights()
+        self._baked = Baked(pipeline)
+        self._gradients = [(each, each.grad) for each in self._baked.parameters]
+        made = (each for each in self._gradients if each[1] is not None)
+        self._sample, self._gradient = next(made, self._gradients[0])
 
     def _compute(self) -> Tensor:
         pipeline, eager = self._pipeline, self._eager
         pipeline.carried_state = self._carried
-        loss = eager.compute(eager.transfer(self._slots.batch))
+        loss = eager.compute(eager.transfer(self._slots.for_capture()))
         _copy(pipeline.carried_state, self._carried)
         pipeline.carried_state = self._carried
         self.tape.write(loss)
@@ -56,53 +64,60 @@ class Capture:
     def replay(self, batch: Any) -> Tensor | None:
         """A step; None where this batch or this moment is not what was captured.
 
-        What changed is told by ``changed_setting``, ``moved_weights`` and the like: here every
-        microsecond is the user's, and only whether anything did is looked at.
+        What changed is told by ``changed_setting``, ``has_moved`` and the like: here every
+        microsecond is the user's, and only whether anything did is looked at. No code of the user
+        is called before the weights are new, and the tape comes last, so that it never runs ahead.
         """
         eager, pipeline = self._eager, self._pipeline
-        if not self._slots.take(batch) or pipeline.model.training is not self._training:
+        if pipeline.carried_state is not self._carried:
+            return None
+        if pipeline.model.training is not self._training or not self._baked.stands():
             return None
         for group in self._groups:
             if not group.follows():
                 return None
-        if self._read_weights() != self._weights:
+        if not self._slots.take(batch):
             return None
         loss = self.tape.next()
         if loss is None:
             return None
-        if pipeline.carried_state is not self._carried:
-            self._take_state()
+        eager.updating = True
         self._graph.replay()
-        if eager.loss is not self._loss:  # an eager step came between
-            self._give_gradients()
+        if eager.loss is not self._loss or self._sample.grad is not self._gradient:
+            self._give_gradients()  # an eager step came between, or the loop emptied them
         if pipeline.schedulers:
             eager.step_schedulers()
         return loss
 
-    def _take_state(self) -> None:
-        if self._pipeline.carried_state is None:
+    def take_state(self) -> bool:
+        """Of the epoch that begins, or of an eager step; False where it has another form."""
+        pipeline = self._pipeline
+        if pipeline.carried_state is None:
             self._eager.start_epoch()
-        _copy(self._pipeline.carried_state, self._carried)
-        self._pipeline.carried_state = self._carried
+        if not _can_copy(pipeline.carried_state, self._carried):
+            return False
+        _copy(pipeline.carried_state, self._carried)
+        pipeline.carried_state = self._carried
+        return True
 
     def _give_gradients(self) -> None:
+        self.misfits = 0
         self._eager.loss, self._eager.gradient_norm = self._loss, self._norm
-        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+        for parameter, gradient in self._gradients:
             parameter.grad = gradient
 
     def is_for(self, batch: Any) -> bool:
         """Whether the batch has the captured shape, in the mode that was captured."""
-        return self._slots.fit(batch) and self._pipeline.model.training is self._training
+        return self._pipeline.model.training is self._training and self._slots.fit(batch)
 
     def changed_setting(self) -> str | None:
         """Which setting of an optimizer is not what it was."""
         changed = [key for group in self._groups for key in group.changed()]
-        groups = sum(len(each.param_groups) for each in self._pipeline.optimizers)
-        return changed[0] if changed else "param_groups" if groups != len(self._groups) else None
+        return changed[0] if changed else None
 
-    def _read_weights(self) -> list[int]:
-        """Where parameters are, and which are trained."""
-        return [each.data_ptr() if each.requires_grad else 0 for each in self._parameters]
+    def has_moved(self) -> bool:
+        """Whether weights, state or parts of the pipeline are not those that were captured."""
+        return not self._baked.stands()
 
 
 @contextmanager
@@ -143,29 +158,63 @@ class _Group:
     optimizer takes it from there; everything else is baked in.
     """
 
-    def __init__(self, group: dict[str, Any], device: torch.device, rate_on_device: bool) -> None:
-        self.group = group
+    def __init__(self, optimizer: Optimizer, place: int, device: torch.device) -> None:
+        self._optimizer, self._place = optimizer, place
+        self._count = len(optimizer.param_groups)
+        self.group = group = optimizer.param_groups[place]
         self.rate: Tensor | None = None
-        if rate_on_device and not isinstance(group["lr"], Tensor):
+        if takes_rate_as_tensor(optimizer) and not isinstance(group["lr"], Tensor):
             self.rate = torch.tensor(float(group["lr"]), device=device)
-        self._values = list(group.values())
+        self._parameters = [*group["params"]]
+        self._has_tensors = any(isinstance(each, Tensor) for each in group.values())
+        self._note()
+
+    def _note(self) -> None:
+        self._settings = dict(self.group)
+        self._values = [*self.group.values()]
+
+    def _has_its_parameters(self) -> bool:
+        groups, parameters = self._optimizer.param_groups, self.group["params"]
+        return (
+            len(groups) == self._count
+            and groups[self._place] is self.group
+            and len(parameters) == len(self._parameters)
+            and parameters[-1] is self._parameters[-1]
+        )
 
     def follows(self) -> bool:
         """Bring the rate up to date; False where anything else changed."""
-        # Lists compare by identity first, so that tensors in them are never looked into.
-        if list(self.group.values()) == self._values:
+        if not self._has_its_parameters():
+            return False
+        group = self.group
+        if self._has_tensors:  # which are told by identity: comparing them waits for the device
+            if len(group) == len(self._values) and all(map(is_, group.values(), self._values)):
+                return True
+        elif list(group.values()) == self._values:
             return True
         if self.changed():
             return False
-        assert self.rate is not None  # else the rate itself has changed
-        self.rate.fill_(self.group["lr"])
-        self._values = list(self.group.values())
+        if self.rate is not None and group["lr"] != self._settings["lr"]:
+            self.rate.fill_(group["lr"])
+        self._note()
         return True
 
     def changed(self) -> list[str]:
-        pairs = zip(self.group.items(), self._values, strict=False)
-        others = [key for (key, now), was in pairs if now is not was and now != was]
-        return [key for key in others if key != "lr" or self.rate is None]
+        """The settings that are not what they were; those that came or went too."""
+        if not self._has_its_parameters():
+            return ["params"]
+        now, before = self.group, self._settings
+        return [key for key in {**before, **now} if not self._is_same(key, now, before)]
+
+    def _is_same(self, key: str, now: dict[str, Any], before: dict[str, Any]) -> bool:
+        if key not in now or key not in before:
+            return False
+        one, other = now[key], before[key]
+        if one is other:
+            return True
+        if isinstance(one, Tensor) or isinstance(other, Tensor):
+            return False
+        return (key == "lr" and self.rate is not None) or bool(one == other)
 
 
 @contextmanager
@@ -192,3 +241,15 @@ def _copy(state: Any, into: Any) -> None:
     for one, other in zip(pytree.tree_leaves(state), pytree.tree_leaves(into), strict=True):
         if isinstance(one, Tensor) and one is not other:
             other.copy_(one)
+
+
+def _can_copy(state: Any, into: Any) -> bool:
+    """Not so for a state that is trained: the graph would not give it its gradient."""
+    one, one_form = pytree.tree_flatten(state)
+    other, other_form = pytree.tree_flatten(into)
+    return one_form == other_form and all(
+        isinstance(b, Tensor) and a.shape == b.shape and not a.requires_grad
+        if isinstance(a, Tensor)
+        else a is b or (not isinstance(b, Tensor) and bool(a == b))
+        for a, b in zip(one, other, strict=True)
+    )

@@ -6,19 +6,40 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from hasten.task.batch import RowsOf
+from hasten.task.batch import RowsOf, detach
 
 Signature = tuple[Any, ...]
+PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
+"""What a batch may hold beside tensors: values that are told from others by comparing them."""
+
+
+def cannot_hold(batch: Any) -> str | None:
+    """Why no captured step takes such a batch."""
+    leaves = [batch.rows] if type(batch) is RowsOf else pytree.tree_leaves(batch)
+    for leaf in leaves:
+        kind = type(leaf)
+        if kind is Tensor and leaf.requires_grad:
+            return "batches hold tensors that require gradients, which a graph cannot take"
+        if kind is Tensor and leaf.layout is not torch.strided:
+            return "batches hold sparse tensors, which a graph cannot take"
+        if kind is not Tensor and kind not in PLAIN:
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            return f"batches hold objects of {name}, which a graph cannot take"
+    return None
 
 
 def signature_of(batch: Any) -> Signature:
     """What two batches must share to go through the same captured step."""
-    if isinstance(batch, RowsOf):
-        return RowsOf, id(batch.tensors), batch.rows.shape
+    if type(batch) is RowsOf:
+        return RowsOf, id(batch.tensors), _form(batch.rows)
     leaves, spec = pytree.tree_flatten(batch)
-    return spec, *[
-        (leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else leaf for leaf in leaves
-    ]
+    return spec, *[_form(leaf) for leaf in leaves]
+
+
+def _form(leaf: Any) -> tuple[Any, ...]:
+    if isinstance(leaf, Tensor):
+        return type(leaf), leaf.shape, leaf.dtype, leaf.requires_grad
+    return type(leaf), leaf if type(leaf) in PLAIN else id(leaf)
 
 
 class Slots:
@@ -26,7 +47,7 @@ class Slots:
 
     def __init__(self, batch: Any, device: torch.device) -> None:
         self.batch: Any
-        if isinstance(batch, RowsOf):
+        if type(batch) is RowsOf:
             self.batch = RowsOf(batch.tensors, batch.rows.clone())
         else:
             self.batch = pytree.tree_map_only(
@@ -36,8 +57,14 @@ class Slots:
         self._kind = type(batch)
         self._plain = self._kind in (list, tuple) and all(type(each) is Tensor for each in batch)
         self._slots = [(tensor, tensor.shape, tensor.dtype) for tensor in _tensors(self.batch)]
+        assert cannot_hold(batch) is None  # such are not captured
+
+    def for_capture(self) -> Any:
+        """The batch that is computed; what a step asks of its tensors does not reach the slots."""
+        return self.batch if self._kind is RowsOf else detach(self.batch)
 
     def fit(self, batch: Any) -> bool:
+        """Whether ``take`` would."""
         return signature_of(batch) == self._signature
 
     def take(self, batch: Any) -> bool:
@@ -56,6 +83,8 @@ class Slots:
             return False
         for tensor, (slot, shape, dtype) in zip(tensors, self._slots, strict=True):
             if type(tensor) is not Tensor or tensor.shape != shape or tensor.dtype is not dtype:
+                return False
+            if tensor.requires_grad:
                 return False
             slot.copy_(tensor, non_blocking=True)
         return True

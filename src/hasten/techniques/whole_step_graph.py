@@ -40,7 +40,9 @@ class WholeStepGraphTechnique(Technique[WholeStepGraphPart]):
         "the host or changes Python state, where batches have no usual shape, an optimizer cannot "
         "be captured, or a scheduler moves more than the learning rate. Partial batches run "
         "eagerly. "
-        "A Python branch that turns another way later is not seen."
+        "Not seen after the capture: a Python branch that turns another way, a submodule's mode "
+        "or dropout rate, hooks, a replaced submodule. A pinned batch must not be filled again "
+        "before its step has run."
     )
     needs = "A CUDA device."
     reserved_for = "ultra"
@@ -103,9 +105,15 @@ def _not_capturable(optimizer: Optimizer, pipeline: Pipeline) -> str | None:
         return f"{name} cannot be captured" + (
             " unless it is fused" if isinstance(optimizer, CAPTURABLE_WHEN_FUSED) else ""
         )
+    if any(_is_on_host(group.get("lr")) for group in optimizer.param_groups):
+        return f"the learning rate of {name} is a tensor on the host, which a graph cannot read"
     if pipeline.schedulers and not takes_rate_as_tensor(optimizer):
         return f"a scheduler moves the rate of {name}, which takes none from the device"
     return None
+
+
+def _is_on_host(rate: object) -> bool:
+    return isinstance(rate, torch.Tensor) and rate.device.type == "cpu"
 
 
 def _make_capturable(optimizer: Optimizer) -> Callable[[], None]:
