@@ -251,6 +251,11 @@ def test_a_level_does_not_choose_what_has_nothing_to_try(
     [
         ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps=0 is not possible"),
         ({"num_workers": -1}, "num_workers=-1 is not possible"),
+        ({"num_workers": True}, "num_workers=True is not possible"),
+        ({"memory_format": "contiguous"}, "memory_format='contiguous' is not possible"),
+        ({"optimization_level": "basic"}, "Use OptimizationLevel.BASIC or OptimizationLevel.ADV"),
+        ({"enable_amp": "yes"}, "enable_amp='yes' is not possible. Use True or False or None"),
+        ({"amp_dtype": "float16"}, "Use 'bf16' or 'fp16' or None"),
         (
             {
                 "memory_format": MemoryFormat.CONTIGUOUS,

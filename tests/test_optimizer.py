@@ -359,3 +359,15 @@ def test_optimizing_a_loop_draws_no_random_number() -> None:
     )
     assert (random_settings(), torch_settings()) == before
     run.undo()
+
+
+def test_what_is_no_wish_is_refused_at_once() -> None:
+    with pytest.raises(HastenError, match="A dict is neither a PerformanceConfig nor a Plan"):
+        PerformanceOptimizer({"fused_optimizer": {}})  # type: ignore[arg-type]
+
+
+def test_a_run_without_a_loader_says_so() -> None:
+    model, _, optimizer = make_parts()
+    run = TrainingOptimizer(NAIVE).optimize_training_step(model, optimizer, F.cross_entropy)
+    with pytest.raises(HastenError, match="This run has no loader"):
+        list(run.dataloader)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -90,6 +91,10 @@ class PerformanceConfig:
     """The name of a scheme. Changes the training."""
 
     def __post_init__(self) -> None:
+        for name, kind in get_type_hints(PerformanceConfig).items():
+            value = getattr(self, name)
+            if not _fits(value, kind):
+                raise HastenError(f"{name}={value!r} is not possible.", fix=f"Use {_words(kind)}.")
         if self.gradient_accumulation_steps < 1:
             raise HastenError(
                 f"gradient_accumulation_steps={self.gradient_accumulation_steps} is not possible.",
@@ -182,3 +187,20 @@ def _may_choose(level: OptimizationLevel, technique: Technique[Any]) -> bool:
     if technique.reserved_for == "ultra" and level is not OptimizationLevel.ULTRA:
         return False
     return technique.rung.depth() <= DEEPEST_RUNG[level].depth()
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Strictly: a string is no member of an enumeration, and True no number."""
+    choices = get_args(kind)
+    if get_origin(kind) is Literal:
+        return value in choices
+    return any(_fits(value, each) for each in choices) if choices else type(value) is kind
+
+
+def _words(kind: Any) -> str:
+    if get_args(kind):
+        literal = get_origin(kind) is Literal
+        return " or ".join(repr(each) if literal else _words(each) for each in get_args(kind))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return " or ".join(map(str, kind))
+    return {bool: "True or False", NoneType: "None", int: "a number", str: "a name"}[kind]

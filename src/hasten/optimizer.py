@@ -43,7 +43,7 @@ class PerformanceOptimizer:
     """Everything that a plan has, on a whole training loop."""
 
     def __init__(self, wish: Wish | None = None) -> None:
-        self.wish = wish or PerformanceConfig()
+        self.wish = _checked(wish)
 
     @classmethod
     def from_recipe(cls, path: str | Path, *, allow_other_machine: bool = False) -> Self:
@@ -93,7 +93,7 @@ class ModelOptimizer:
     """
 
     def __init__(self, wish: Wish | None = None) -> None:
-        self.wish = wish or PerformanceConfig()
+        self.wish = _checked(wish)
         self._effects: list[LiveEffect] = []
         self._skipped: list[Applied] = []
 
@@ -123,7 +123,7 @@ class TrainingOptimizer:
     """What a plan does to the step: the optimizer and all that surrounds it."""
 
     def __init__(self, wish: Wish | None = None) -> None:
-        self.wish = wish or PerformanceConfig()
+        self.wish = _checked(wish)
 
     def optimize_training_step(
         self,
@@ -149,6 +149,17 @@ class TrainingOptimizer:
         run = Run(pipeline, plan)
         run.dropped += left_out
         return run
+
+
+def _checked(wish: Wish | None) -> Wish:
+    if wish is None:
+        return PerformanceConfig()
+    if not isinstance(wish, PerformanceConfig | Plan):
+        raise HastenError(
+            f"A {type(wish).__name__} is neither a PerformanceConfig nor a Plan.",
+            fix="Pass one of these, such as Plan(parts={'fused_optimizer': {}}).",
+        )
+    return wish
 
 
 def _decide(wish: Wish, pipeline: Pipeline) -> Plan:
