@@ -105,7 +105,7 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
     "random items": (
         DataLoader(RandomItems()),
         1,
-        "its items draw random numbers, or could not be asked: in workers those would differ",
+        "its items draw random numbers, which would be others in workers",
     ),
 }
 

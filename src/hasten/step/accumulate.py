@@ -46,6 +46,7 @@ def weighted_pieces(pipeline: Pipeline, batch: Any) -> list[tuple[Any, float]]:
             f"The batch cannot be split: beside tensors it holds {rows} other values.",
             fix="Let everything in a batch that belongs to its rows be a tensor.",
         )
+    splits.pieces = max(splits.pieces, len(sizes))
     return weigh(pipeline, batches.split(batch, sizes), splits.reduction) or [(batch, 1.0)]
 
 

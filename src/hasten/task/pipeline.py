@@ -30,6 +30,8 @@ class Splits:
     """Batches that could not tell."""
     training: bool | None = None
     """The mode of the model when it was last asked."""
+    pieces: int = 0
+    """The most that a batch was split into."""
     moves_nothing: bool = False
     """Whether a forward pass was seen to leave statistics and counters alone."""
 

@@ -29,8 +29,10 @@ class GradientAccumulationTechnique(Technique[GradientAccumulationPart]):
     limits = (
         "The effective batch stays the same: pieces are weighted by their share of the count, so "
         "that unequal ones and an epoch's last batch are right. Refused where rows of a batch "
-        "depend on each other: BatchNorm, pairwise losses, carried state. Dropout draws other "
-        "masks of the same distribution."
+        "depend on each other or a forward pass moves something: BatchNorm, pairwise losses, "
+        "carried state, counters. How a loss combines rows is probed in evaluation mode, at the "
+        "1st, 2nd, 4th, 8th batch and so on; what changes between is noticed late, and what only "
+        "training mode adds is not seen. Dropout draws other masks of the same distribution."
     )
     needs = "Any CPU or GPU."
     reserved_for = "asked"
@@ -52,7 +54,14 @@ class GradientAccumulationTechnique(Technique[GradientAccumulationPart]):
         def undo() -> None:
             pipeline.micro_batches = 1
 
-        return Effect(why=f"each batch in {part.steps} pieces", undo=undo)
+        return Effect(why=lambda: _words(part.steps, pipeline), undo=undo)
+
+
+def _words(asked: int, pipeline: Pipeline) -> str:
+    splits = pipeline.splits
+    if splits.batches and splits.pieces < asked:
+        return f"batches in up to {splits.pieces} pieces, {asked} were asked for"
+    return f"each batch in {asked} pieces"
 
 
 def _cannot_split(pipeline: Pipeline) -> str | None:

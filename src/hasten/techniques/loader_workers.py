@@ -70,9 +70,10 @@ def _cannot_rebuild(loader: object, workers: int) -> str | None:
         return "its dataset is iterable, and each worker would go through all of it"
     if not isinstance(loader.batch_sampler, BatchSampler):
         return "it does not make batches by a BatchSampler"
-    if draws_random(loader.dataset) is not False:
-        return "its items draw random numbers, or could not be asked: in workers those would differ"
-    return None
+    random = draws_random(loader.dataset)
+    if random is None:
+        return "its first item could not be read to see whether it draws random numbers"
+    return "its items draw random numbers, which would be others in workers" if random else None
 
 
 def _rebuild(loader: DataLoader[Any], workers: int) -> DataLoader[Any]:

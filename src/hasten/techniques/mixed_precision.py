@@ -86,7 +86,17 @@ class MixedPrecisionTechnique(Technique[MixedPrecisionPart]):
         if part.dtype == "fp16":
             pipeline.scaler = torch.amp.GradScaler(device, init_scale=part.initial_scale)
         scaled = ", one scaler for the run" if part.dtype == "fp16" else ""
-        return Effect(why=f"{part.dtype} autocast{scaled}", undo=undo, did_run=did_run)
+        slow = ", which this CPU computes slowly" if _is_emulated(device, part.dtype) else ""
+        return Effect(why=f"{part.dtype} autocast{scaled}{slow}", undo=undo, did_run=did_run)
+
+
+def _is_emulated(device: str, dtype: str) -> bool:
+    """Whether a CPU has no instructions for products of the type."""
+    if device != "cpu":
+        return False
+    if dtype == "fp16":
+        return not torch.cpu._is_amx_fp16_supported()
+    return not (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def _only_fp16(device: Device) -> bool:
