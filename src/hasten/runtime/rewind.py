@@ -35,6 +35,7 @@ class Rewind:
         self._users_own = [each for each in modules if not _is_torchs(each)]
         self._holders = [each for each in modules if each._buffers or not _is_torchs(each)]
         self._copies: dict[int, _Copy] = {}
+        self._tables: list[tuple[nn.Module, dict[str, Tensor | None]]] = []
         self._generators = [torch.default_generator]
         device = pipeline.device
         if device.type == "cuda":
@@ -51,10 +52,12 @@ class Rewind:
         if self._draws_on_host:
             self._host = host_random_state()
         self._attributes = Attributes(self._users_own)
-        self._carried = batches.clone(eager.pipeline.carried_state)
+        carried = eager.pipeline.carried_state
+        self._carried = None if carried is None else batches.clone(carried)
         self._gradients = [_clone(each.grad) for each in self._left_alone]
-        self._tables = [(module, dict(module._buffers)) for module in self._holders]
-        self._follow()
+        if self._holders:
+            self._tables = [(module, dict(module._buffers)) for module in self._holders]
+            self._follow()
 
     def _follow(self) -> None:
         """Bring the copies of buffers up to date, in one kernel a type."""
