@@ -15,7 +15,7 @@ from hasten.records.environment import Environment
 from hasten.records.record import from_toml, to_toml
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def here() -> Environment:
     return read_environment()
 
