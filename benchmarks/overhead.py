@@ -1,7 +1,8 @@
 """How much host time does a step engine add to a small step?
 
-A hand-written loop against ``Run`` with the empty plan, Fabric and Accelerate, and on CUDA a
-hand-written graph against ``Run`` with a captured step. All in one process, in blocks that
+A hand-written loop against ``Run`` with the empty plan, Fabric and Accelerate; one with a fused
+optimizer against ``Run`` with that technique, which notes before each step what a redo would need;
+and on CUDA a hand-written graph against ``Run`` with a captured step. All in one process, in blocks that
 alternate in random order within each round. The time is the host's: the device is waited for
 before a block and after its clock has stopped, and a block is short enough for the launch queue.
 The time until the device is done stands beside it. A difference is the median over rounds of what
@@ -34,6 +35,7 @@ COMPARISONS: dict[str, list[Callable[[], small_steps.Way]]] = {
         small_steps.fabric,
         small_steps.accelerate,
     ],
+    "guarded": [small_steps.fused_by_hand, small_steps.hasten_fused],
     "graph": [small_steps.graph_by_hand, small_steps.hasten_graph],
 }
 """The first of each is what the others are compared with."""

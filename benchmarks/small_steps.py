@@ -52,8 +52,17 @@ def make_plain_optimizer(model: nn.Module) -> SGD:
 
 
 def by_hand() -> Way:
-    model, (inputs, target) = make_model(), make_batch()
-    optimizer = make_plain_optimizer(model)
+    model = make_model()
+    return _loop(model, make_plain_optimizer(model))
+
+
+def fused_by_hand() -> Way:
+    model = make_model()
+    return _loop(model, SGD(model.parameters(), lr=1e-3, fused=True))
+
+
+def _loop(model: nn.Module, optimizer: Optimizer) -> Way:
+    inputs, target = make_batch()
 
     def step() -> Tensor:
         optimizer.zero_grad()
@@ -73,6 +82,11 @@ def by_hand_again() -> Way:
 def hasten() -> Way:
     model = make_model()
     return _run(model, make_plain_optimizer(model), NAIVE)
+
+
+def hasten_fused() -> Way:
+    model = make_model()
+    return _run(model, make_plain_optimizer(model), Plan(parts={"fused_optimizer": {}}))
 
 
 def _run(model: nn.Module, optimizer: Optimizer, plan: Plan) -> Way:
