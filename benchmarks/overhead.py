@@ -2,8 +2,8 @@
 
 A hand-written loop against ``Run`` with the empty plan, Fabric and Accelerate; one with a fused
 optimizer against ``Run`` with that technique, which notes before each step what a redo would need;
-and on CUDA a hand-written graph against ``Run`` with a captured step. All in one process, in blocks that
-alternate in random order within each round. The time is the host's: the device is waited for
+and on CUDA a hand-written graph against ``Run`` with a captured step. All in one process, in blocks
+that alternate in random order within each round. The time is the host's: the device is waited for
 before a block and after its clock has stopped, and a block is short enough for the launch queue.
 The time until the device is done stands beside it. A difference is the median over rounds of what
 a step takes more than by hand.
