@@ -777,7 +777,32 @@ def test_a_failure_that_does_not_come_again_blames_nobody() -> None:
     run = Run(pipeline, plan_of("nervous", "innocent"))
     assert train(run) == losses
     assert [each.outcome for each in run.applied] == ["done", "done"]
+    redone = "; a step failed once and was redone (RuntimeError: broken forward)"
+    assert all(each.why.endswith(redone) for each in run.applied)
     assert outcome(pipeline) == end
+
+
+def test_an_error_of_the_users_own_keeps_the_scale_of_an_fp16_run() -> None:
+    pipeline = make_pipeline(torch.optim.AdamW)
+    good = pipeline.forward
+
+    def forward(model: nn.Module, batch: Any) -> Any:
+        loss = good(model, batch)
+        if model.calls == 6:
+            raise NoLabel("no label")
+        return loss
+
+    pipeline.forward = forward
+    part = {"dtype": "fp16", "initial_scale": 2.0**40}
+    run, scales = Run(pipeline, Plan(parts={"mixed_precision": part})), []
+    for batch in run.epoch():
+        try:
+            run.step(batch)
+        except NoLabel:
+            assert [each.outcome for each in run.applied] == ["done"]
+        assert pipeline.scaler is not None
+        scales.append(pipeline.scaler.get_scale())
+    assert scales[5] == scales[4] < 2.0**40
 
 
 def test_a_technique_that_fails_now_and_then_is_dropped_in_the_end() -> None:

@@ -1,5 +1,6 @@
 """A plan becomes effects on a pipeline; all of them can be undone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +55,14 @@ def loading(effects: list[LiveEffect]) -> list[LiveEffect]:
     return [live for live in effects if live.stage in (Stage.DATA, Stage.TRANSFER)]
 
 
-def describe(effects: list[LiveEffect], dropped: list[Applied]) -> list[Applied]:
-    """What each technique has come to, as of now."""
+def describe(
+    effects: list[LiveEffect], dropped: list[Applied], hiccups: Sequence[str] = ()
+) -> list[Applied]:
+    """What each technique has come to, as of now. A failure that did not come again may have been
+    anybody's, so that it is told of all."""
+    redone = "".join(f"; a step failed once and was redone ({each})" for each in hiccups)
     done = [
-        Applied(technique=live.technique, outcome="done", why=live.effect.words())
+        Applied(technique=live.technique, outcome="done", why=live.effect.words() + redone)
         for live in effects
     ]
     return done + dropped

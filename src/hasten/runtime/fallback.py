@@ -98,7 +98,7 @@ def _redo_without_guilty(run: "Run", batch: Any, failure: Exception) -> Tensor:
     take_over_scale = _keep_scale(run.pipeline)
     undo_all(run.effects)
     plain, host = Snapshot(run.pipeline), host_random_state()
-    _try_plain(run, batch, names)
+    _try_plain(run, batch, names, take_over_scale)
     for guilty in _suspects(run, names):
         plain.restore()
         kept = [name for name in names if name not in guilty]
@@ -110,7 +110,8 @@ def _redo_without_guilty(run: "Run", batch: Any, failure: Exception) -> Tensor:
             _let_go(error)
             undo_all(run.effects)
             continue
-        run.hiccups += not guilty
+        if not guilty:
+            run.hiccups.append(_brief(failure))
         _forget(run, names)
         run.dropped += skipped
         _record(run, dict.fromkeys((name for name in names if name in guilty), _brief(failure)))
@@ -120,21 +121,35 @@ def _redo_without_guilty(run: "Run", batch: Any, failure: Exception) -> Tensor:
     raise AssertionError("the last suspect is the whole plan, without which the step was tried")
 
 
-def _try_plain(run: "Run", batch: Any, names: list[str]) -> None:
+def _try_plain(
+    run: "Run", batch: Any, names: list[str], take_over_scale: Callable[[], None]
+) -> None:
     """Is it the user's own error? Then the plan is not to blame, and stays."""
     try:
         run.pipeline.step(batch)
     except Exception:
-        run.effects, skipped = apply_plan(run.pipeline, _only(run.plan, names))
         _forget(run, names)
-        run.dropped += skipped
+        _apply_again(run, names, take_over_scale)
         run.trusted = False
         raise
 
 
+def _apply_again(run: "Run", names: list[str], take_over_scale: Callable[[], None]) -> bool:
+    """Between two steps. Returns whether there was nothing to apply, or nothing could be."""
+    try:
+        effects, skipped = apply_plan(run.pipeline, _only(run.plan, names))
+    except Exception as error:  # noqa: BLE001  # as above; the step that was done stands
+        _record(run, dict.fromkeys(names, _brief(error)))
+        return True
+    take_over_scale()
+    run.effects += effects
+    run.dropped += skipped
+    return not effects
+
+
 def _suspects(run: "Run", names: list[str]) -> list[set[str]]:
     """Whom to leave out, in order; at first nobody, where all have worked before."""
-    nobody: list[set[str]] = [set()] if run.trusted and run.hiccups < HICCUPS else []
+    nobody: list[set[str]] = [set()] if run.trusted and len(run.hiccups) < HICCUPS else []
     one_by_one = [{name} for name in reversed(names)] if len(names) > 1 else []
     return [*nobody, *one_by_one, set(names)]
 
@@ -168,16 +183,8 @@ def _drop(run: "Run", reasons: dict[str, str]) -> bool:
     again = [live.technique for live in above if live.technique not in reasons]
     take_over_scale = _keep_scale(run.pipeline)
     undo_all(above)
-    try:
-        effects, skipped = apply_plan(run.pipeline, _only(run.plan, again))
-    except Exception as error:  # noqa: BLE001  # as above; the step that was done stands
-        _record(run, {**reasons, **dict.fromkeys(again, _brief(error))})
-        return True
-    take_over_scale()
-    run.effects += effects
-    run.dropped += skipped
     _record(run, reasons)
-    return not effects
+    return _apply_again(run, again, take_over_scale)
 
 
 def _keep_scale(pipeline: Pipeline) -> Callable[[], None]:

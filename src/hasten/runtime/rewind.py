@@ -41,7 +41,7 @@ class Rewind:
         if device.type == "cuda":
             index = torch.cuda.current_device() if device.index is None else device.index
             self._generators.append(torch.cuda.default_generators[index])
-        updated = {id(p) for o in pipeline.optimizers for g in o.param_groups for p in g["params"]}
+        updated = set(map(id, pipeline.optimized()))
         self._left_alone = [p for p in pipeline.model.parameters() if id(p) not in updated]
         self.note()
 

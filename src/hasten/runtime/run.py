@@ -37,13 +37,13 @@ class Run:
         self.rewind: Rewind | None = None
         self.trusted = False
         """Whether all that is applied has shown that it runs."""
-        self.hiccups = 0
-        """Failures that did not come again."""
+        self.hiccups: list[str] = []
+        """Failures that did not come again when the step was redone."""
 
     @property
     def applied(self) -> list[Applied]:
         """What each technique of the plan has come to, as of now."""
-        return describe(self.effects, self.dropped)
+        return describe(self.effects, self.dropped, self.hiccups)
 
     @property
     def is_warming(self) -> bool:

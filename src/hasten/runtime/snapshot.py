@@ -22,7 +22,7 @@ class Snapshot:
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self._parameters = [(each, _Kept.of(each), _keep(each.grad)) for each in _trained(pipeline)]
+        self._parameters = [(each, _Kept.of(each), _keep(each.grad)) for each in pipeline.trained()]
         self._buffers = [
             (module, name, buffer, _keep(buffer))
             for module in pipeline.model.modules()
@@ -120,14 +120,6 @@ def _keep(tree: Any) -> Any:
 
 def _give_back(tree: Any) -> Any:
     return pytree.tree_map_only(_Kept, lambda kept: kept.host.to(kept.device, copy=True), tree)
-
-
-def _trained(pipeline: Pipeline) -> list[Tensor]:
-    """Every parameter of the model and of the optimizers: a loss may have some of its own."""
-    found = {id(each): each for each in pipeline.model.parameters()}
-    for optimizer in pipeline.optimizers:
-        found |= {id(each): each for group in optimizer.param_groups for each in group["params"]}
-    return list(found.values())
 
 
 def named_state(pipeline: Pipeline) -> dict[str, Tensor]:

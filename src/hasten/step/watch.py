@@ -110,12 +110,12 @@ class Baked:
         homes.append({"": _END})
         self._in_modules = [each.values() for each in homes if each]
         self._were_in_modules = [*chain.from_iterable(self._in_modules)]
-        self.parameters = trained(pipeline)
+        self.parameters = pipeline.trained()
         buffers = [each for each in pipeline.model.buffers() if each.layout is torch.strided]
         self._tensors = [*self.parameters, *buffers]
         self._places = [*map(_PLACE, self._tensors)]
         self._trained = [*map(_TRAINED, self.parameters)]
-        optimized = {id(each) for each in _optimized(pipeline)}
+        optimized = {id(each) for each in pipeline.optimized()}
         self._summed = [
             (each, each.grad)
             for each in self.parameters
@@ -198,18 +198,3 @@ def _scaler_values(scaler: torch.amp.GradScaler | None) -> tuple[Any, ...]:
         scaler._backoff_factor,
         scaler._growth_interval,
     )
-
-
-def trained(pipeline: Pipeline) -> list[Tensor]:
-    """Every parameter of the model and of the optimizers: a loss may have some of its own."""
-    found = {id(each): each for each in (*pipeline.model.parameters(), *_optimized(pipeline))}
-    return list(found.values())
-
-
-def _optimized(pipeline: Pipeline) -> list[Tensor]:
-    return [
-        each
-        for optimizer in pipeline.optimizers
-        for group in optimizer.param_groups
-        for each in group["params"]
-    ]

@@ -82,6 +82,16 @@ class Pipeline:
     couples_batch: bool | None = None
     batch_multiple_of: int = 1
 
+    def optimized(self) -> list[Tensor]:
+        """The parameters that the optimizers have."""
+        groups = [group for each in self.optimizers for group in each.param_groups]
+        return [parameter for group in groups for parameter in group["params"]]
+
+    def trained(self) -> list[Tensor]:
+        """Those and the model's, each once: a loss may have some of its own."""
+        both = (*self.model.parameters(), *self.optimized())
+        return list({id(each): each for each in both}.values())
+
     @classmethod
     def from_task(cls, task: Task) -> "Pipeline":
         model = task.model.to(training_device())

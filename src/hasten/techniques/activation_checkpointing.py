@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
-from unittest import mock
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from torch.utils.checkpoint import (
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
+from hasten.step.masks import attending_by
 from hasten.task.pipeline import Pipeline
 from hasten.task.traits import repeated_blocks
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
@@ -144,21 +144,16 @@ class _Recomputed:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._was_called:
-            with _on_copies(_statistics(self._block)), self._same_attention():
+            with (
+                _on_copies(_statistics(self._block)),
+                attending_by(self._attention),
+                sdpa_kernel(self._kernels),
+            ):
                 return self._forward(*args, **kwargs)
         self._was_called = True
         if self._is_first:
             return self._watched(*args, **kwargs)
         return self._forward(*args, **kwargs)
-
-    @contextmanager
-    def _same_attention(self) -> Iterator[None]:
-        attention = "scaled_dot_product_attention"
-        with (
-            mock.patch.object(nn.functional, attention, self._attention),
-            sdpa_kernel(self._kernels),
-        ):
-            yield
 
     def _watched(self, *args: Any, **kwargs: Any) -> Any:
         held, draws = _held_by(self._block), _draws_on_host()

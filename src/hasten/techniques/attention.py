@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
-from unittest import mock
 
 import torch
 from torch import nn
@@ -13,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
-from hasten.step.masks import MaskReader
+from hasten.step.masks import MaskReader, attending_by
 from hasten.task.pipeline import Pipeline
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
 
@@ -82,11 +81,7 @@ class AttentionTechnique(Technique[AttentionPart]):
                 if part.kernel != "any":
                     stack.enter_context(sdpa_kernel(BACKENDS[part.kernel]))
                 if reader is not None:
-                    stack.enter_context(
-                        mock.patch.object(
-                            nn.functional, "scaled_dot_product_attention", reader.attend
-                        )
-                    )
+                    stack.enter_context(attending_by(reader.attend))
                 stack.enter_context(watch.watching())
                 return before(model, *args)
 

@@ -61,8 +61,9 @@ class LateReadingsTechnique(Technique[LateReadingsPart]):
             return loss
 
         def replay(batch: Any) -> Tensor | None:
+            assert replay_before is not None  # else it is not put in place
             rate = learning_rate(eager)
-            loss = replay_before(batch) if replay_before is not None else None
+            loss = replay_before(batch)
             if loss is not None:
                 readings.take(eager, rate)
             return loss
