@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from hasten.measure import numerics
 from hasten.records.plan import Plan
 from hasten.runtime.run import Run
-from hasten.stats.yardstick import ALLOWED, EPSILON, Norms, excess
+from hasten.stats.yardstick import ALLOWED, EPSILON, Excess, Norms, excess
 from hasten.task import batch as batches
 from hasten.task.pipeline import Pipeline
 from hasten.tune.prove import LOSS_ROUNDING
@@ -30,7 +30,14 @@ class Trace:
     """What each technique that is still applied says for itself after the last step."""
 
 
-def trace(pipeline: Pipeline, plan: Plan, form: Form, *, seed: int = 3) -> Trace:
+def trace(
+    pipeline: Pipeline,
+    plan: Plan,
+    form: Form,
+    *,
+    seed: int = 3,
+    perturbed_from: numerics.Quantities | None = None,
+) -> Trace:
     run, found = Run(pipeline, plan), Trace()
     found.run = run
     torch.manual_seed(seed)
@@ -39,6 +46,8 @@ def trace(pipeline: Pipeline, plan: Plan, form: Form, *, seed: int = 3) -> Trace
             break
         before = {name: numerics._copied(p) for name, p in run.model.named_parameters()}
         found.losses.append(in_pieces(run, batch) if form == "pieces" else float(run.step(batch)))
+        if perturbed_from is not None:
+            numerics.turn_vague_updates(run.model, before, perturbed_from, number, EPSILON)
         found.steps |= _quantities(run, number, before)
     for live in run.effects:
         problem = live.effect.problem() if live.effect.problem is not None else None
@@ -109,28 +118,32 @@ class Yardstick:
         for key, part in self.plain.steps.items():
             assert changed.steps[key].keys() == part.keys(), key
         differences = numerics._differences(changed.steps, self.plain.steps)
-        shares = [self._share(key, differences[key]) for key in self.plain.steps]
+        shares = {key: self._excess(key, differences[key]).share for key in self.plain.steps}
         losses = zip(self.plain.losses, changed.losses, self.losses_moved, strict=True)
-        shares += [
-            abs(one - other) / (ALLOWED * moved + LOSS_ROUNDING * abs(one))
-            for one, other, moved in losses
-        ]
-        assert all(share == share for share in shares), "a figure is not a number"
-        return max(shares)
+        for number, (one, other, moved) in enumerate(losses, 1):
+            allowed = ALLOWED * moved + LOSS_ROUNDING * abs(one)
+            shares[f"loss {number}"] = abs(one - other) / allowed
+        assert all(share == share for share in shares.values()), "a figure is not a number"
+        worst = max(shares, key=lambda key: shares[key])
+        parameter = (
+            self._excess(worst, differences[worst]).parameter if worst in differences else ""
+        )
+        print(f"most of what rounding may cause: {shares[worst]:.3g} in {worst} {parameter}")
+        return shares[worst]
 
-    def _share(self, key: str, differences: dict[str, float]) -> float:
+    def _excess(self, key: str, differences: dict[str, float]) -> Excess:
         part = self.plain.steps[key]
         return excess(
             Norms(
                 size={name: numerics._norm(each) for name, each in part.items()},
                 sensitivity=self.moved[key],
                 difference=differences,
-                resolution=numerics.resolutions(
-                    self.plain.steps, key, self.resolution, self.epsilon
-                ),
+                resolution=self.resolution
+                if key.startswith("updates")
+                else dict.fromkeys(part, 0.0),
                 epsilon=self.epsilon,
             )
-        ).share
+        )
 
 
 @torch.no_grad()
@@ -155,7 +168,7 @@ def measure_yardstick(
     for probe in range(numerics.PROBES):
         pipeline = make()
         _perturb(pipeline.model, probe, epsilon)
-        probes.append(trace(pipeline, plan, form))
+        probes.append(trace(pipeline, plan, form, perturbed_from=plain.steps))
     moved = [numerics._differences(each.steps, plain.steps) for each in probes]
     return Yardstick(
         plain=plain,

@@ -11,6 +11,7 @@ from hasten.measure.digests import digest, digest_state
 from hasten.measure.phases import measure_phases
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run
+from hasten.stats.yardstick import Norms, excess
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import seed_everything
 from hasten.task.task import Task
@@ -51,6 +52,61 @@ def test_later_steps_have_two_ragged_micro_batches(tmp_path: Path) -> None:
     baseline = _trace(_run(), tmp_path / "t", "baseline")
     assert isinstance(baseline, messages.BaselineTraced)
     assert baseline.steps == (1, 2, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "is_the_same"),
+    [("0.bias", True), ("3.bias", False)],  # one before BatchNorm, whose gradient is mere rounding
+)
+def test_a_weight_without_a_gradient_but_rounding_may_go_either_way(
+    parameter: str, is_the_same: bool, tmp_path: Path
+) -> None:
+    baseline = _trace(_run(), tmp_path / "t", "baseline")
+    turned = _run()
+    _turn_updates(turned, parameter)
+    candidate = _trace(turned, tmp_path / "t", "candidate")
+    assert isinstance(baseline, messages.BaselineTraced)
+    assert isinstance(candidate, messages.CandidateTraced)
+    assert candidate.quantities["buffers 4"].norms["1.running_mean"] > 1e-4 or not is_the_same
+    shares = {
+        key: excess(
+            Norms(
+                size=base.size,
+                sensitivity=base.sensitivity,
+                difference=candidate.quantities[key].norms,
+                resolution=base.resolution,
+                epsilon=baseline.epsilon,
+            )
+        ).share
+        for key, base in baseline.quantities.items()
+    }
+    assert (max(shares.values()) <= 1.0) is is_the_same, shares
+
+
+def test_a_perturbed_step_turns_vague_updates_and_no_others() -> None:
+    model = nn.Linear(2, 2)
+    before = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
+    base = {
+        "gradients 1": {"weight": torch.ones(2, 2), "bias": torch.tensor([1e-9, -1e-9])},
+        "updates 1": {"weight": torch.ones(2, 2), "bias": torch.tensor([0.1, -0.2])},
+        "updates 2": {"weight": torch.ones(2, 2), "bias": torch.tensor([0.0, 0.3])},
+    }
+    weight = model.weight.detach().clone()
+    numerics.turn_vague_updates(model, before, base, 1, epsilon=1e-5)
+    assert torch.equal(model.bias, torch.tensor([-0.3, 0.3]))
+    assert torch.equal(model.weight, weight)
+
+
+def _turn_updates(run: Run, name: str) -> None:
+    parameter = run.model.get_parameter(name)
+    before = parameter.detach().clone()
+
+    @torch.no_grad()
+    def turn(*_: object) -> None:
+        parameter.copy_(2 * before - parameter)
+        before.copy_(parameter)
+
+    run.optimizer.register_step_post_hook(turn)
 
 
 def test_a_coupled_loss_is_never_split(tmp_path: Path) -> None:

@@ -81,8 +81,11 @@ def _cut(run: Run, reduction: Reduction) -> Steps:
     return steps
 
 
-def _run_steps(run: Run, steps: Steps) -> tuple[list[float], Quantities]:
+def _run_steps(
+    run: Run, steps: Steps, perturbed_from: Quantities | None = None
+) -> tuple[list[float], Quantities]:
     losses, quantities = [], {}
+    epsilon = _epsilon(run.model)
     run.start_epoch()
     for number, pieces in enumerate(steps, 1):
         before = {name: _copied(p) for name, p in run.model.named_parameters()}
@@ -90,6 +93,8 @@ def _run_steps(run: Run, steps: Steps) -> tuple[list[float], Quantities]:
         quantities[f"gradients {number}"] = {
             name: _copied(p.grad) for name, p in run.model.named_parameters() if p.grad is not None
         }
+        if perturbed_from is not None:
+            turn_vague_updates(run.model, before, perturbed_from, number, epsilon)
         quantities[f"updates {number}"] = {
             name: (p.detach().cpu().double() - before[name].double()).to(p.dtype)
             for name, p in run.model.named_parameters()
@@ -130,7 +135,7 @@ def _trace_baseline(run: Run, steps: Steps, path: Path) -> BaselineTraced:
     for probe in range(PROBES):
         start.restore()
         _perturb(run.model, probe)
-        probe_losses, probed = _run_steps(run, steps)
+        probe_losses, probed = _run_steps(run, steps, perturbed_from=base)
         moved.append(_differences(probed, base))
         loss_moved.append(_loss_differences(probe_losses, losses))
     stored = {name: _rounding(p) * _norm(p) for name, p in run.model.named_parameters()}
@@ -146,7 +151,7 @@ def _trace_baseline(run: Run, steps: Steps, path: Path) -> BaselineTraced:
                 size={name: _norm(tensor) for name, tensor in tensors.items()},
                 sensitivity={name: max(each[key][name] for each in moved) for name in tensors},
                 unsteadiness=itself[key],
-                resolution=resolutions(base, key, stored, epsilon),
+                resolution=stored if key.startswith("updates") else dict.fromkeys(tensors, 0.0),
                 fp64_error=_relative_error(tensors, exact.get(key)),
             )
             for key, tensors in base.items()
@@ -158,20 +163,24 @@ def _trace_baseline(run: Run, steps: Steps, path: Path) -> BaselineTraced:
     )
 
 
-def resolutions(
-    base: Quantities, key: str, stored: Mapping[str, float], epsilon: float
-) -> dict[str, float]:
-    """Below what a difference of each parameter says nothing: ``stored``, the rounding of a weight
-    itself; and for an update all of it, where the gradient is nothing but rounding, as of a bias
-    before BatchNorm: Adam makes a whole step of it, in any direction."""
-    if not key.startswith("updates"):
-        return dict.fromkeys(base[key], 0.0)
-    gradients = base[key.replace("updates", "gradients")]
-    vague = below_floor({name: _norm(each) for name, each in gradients.items()}, epsilon)
-    return {
-        name: stored[name] + (_norm(update) if name in vague else 0.0)
-        for name, update in base[key].items()
-    }
+@torch.no_grad()
+def turn_vague_updates(
+    model: nn.Module, before: Mapping[str, Tensor], base: Quantities, number: int, epsilon: float
+) -> None:
+    """Part of a perturbed step: send weights whose gradient is nothing but rounding the other way.
+
+    Of that rounding Adam makes a whole update in any direction, as for a bias before BatchNorm,
+    and what follows such a weight, there the running mean, is as vague as the weight itself.
+    """
+    sizes = {name: _norm(each) for name, each in base[f"gradients {number}"].items()}
+    every = [part for key, part in base.items() if key.startswith("updates")]
+    for name in below_floor(sizes, epsilon):
+        update = base[f"updates {number}"][name]
+        largest = max(
+            float(part[name].abs().max()) if part[name].numel() else 0.0 for part in every
+        )
+        parameter = model.get_parameter(name)
+        parameter.copy_(before[name] - largest * update.sign())
 
 
 def _trace_candidate(run: Run, steps: Steps, path: Path) -> CandidateTraced:

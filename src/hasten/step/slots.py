@@ -56,7 +56,8 @@ class Slots:
         self._signature = signature_of(batch)
         self._kind = type(batch)
         self._plain = self._kind in (list, tuple) and all(type(each) is Tensor for each in batch)
-        self._slots = [(tensor, tensor.shape, tensor.dtype) for tensor in _tensors(self.batch)]
+        self._slots = _tensors(self.batch)
+        self._forms = [(tensor.shape, tensor.dtype) for tensor in self._slots]
         assert cannot_hold(batch) is None  # such are not captured
 
     def for_capture(self) -> Any:
@@ -81,12 +82,13 @@ class Slots:
             return False
         if len(tensors) != len(self._slots):
             return False
-        for tensor, (slot, shape, dtype) in zip(tensors, self._slots, strict=True):
+        for tensor, (shape, dtype) in zip(tensors, self._forms, strict=True):
             if type(tensor) is not Tensor or tensor.shape != shape or tensor.dtype is not dtype:
                 return False
             if tensor.requires_grad:
                 return False
-            slot.copy_(tensor, non_blocking=True)
+        if self._slots:
+            torch._foreach_copy_(self._slots, tensors, True)  # one kernel, if all are on the device
         return True
 
 
