@@ -21,18 +21,21 @@ def wait_for_children_to_rest() -> None:
     me, quiet = psutil.Process(), 0
     deadline = time.monotonic() + LIMIT_S
     while me.children() and quiet < QUIET_INTERVALS and time.monotonic() < deadline:
-        before = _seconds_of_children(me)
+        before, _ = _work_of_children(me)
         time.sleep(INTERVAL_S)
-        used = _seconds_of_children(me) - before
-        quiet = quiet + 1 if used < BUSY_SHARE * INTERVAL_S else 0
+        after, runnable = _work_of_children(me)
+        is_quiet = not runnable and after - before < BUSY_SHARE * INTERVAL_S
+        quiet = quiet + 1 if is_quiet else 0
 
 
-def _seconds_of_children(process: psutil.Process) -> float:
-    total = 0.0
+def _work_of_children(process: psutil.Process) -> tuple[float, bool]:
+    """Their CPU seconds so far, and whether one would compute now, if it were given a core."""
+    total, runnable = 0.0, False
     for child in process.children(recursive=True):
         try:
-            times = child.cpu_times()
+            times, status = child.cpu_times(), child.status()
         except psutil.NoSuchProcess:
             continue  # it has just ended
         total += times.user + times.system
-    return total
+        runnable = runnable or status == psutil.STATUS_RUNNING
+    return total, runnable
