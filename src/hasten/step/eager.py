@@ -29,9 +29,11 @@ class EagerStep:
         """Whether the weights of this step may have been touched already."""
 
     def __call__(self, batch: Any) -> Tensor:
+        pipeline = self.pipeline
         self.begin()
-        loss = self.compute(self.transfer(batch))
-        self.step_schedulers()
+        loss = self.compute(pipeline.transfer(batch, pipeline.device))
+        if pipeline.schedulers:
+            self.step_schedulers()
         return loss
 
     def begin(self) -> None:
