@@ -1,0 +1,53 @@
+"""Ctrl-C and SIGTERM: the step that is under way is finished, then training stops."""
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Self
+
+NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+class StopRequest:
+    """Listens between ``with`` and its end, and puts the handlers back that were there before.
+
+    The first signal is noted in ``signal``. A second Ctrl-C interrupts at once; a second SIGTERM
+    changes nothing. Outside the main thread, where Python has no handlers, nothing is listened to.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._before: dict[int, Handler] = {}
+        self._frame: FrameType | None = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in NAMES:
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                    self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            # None: it was not set from Python, and only the default can be put in its place.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    @property
+    def words(self) -> str:
+        assert self.signal is not None  # asked for only then
+        return NAMES[signal.Signals(self.signal)]
+
+    def call_users_handler(self) -> None:
+        """What the program had set for itself, once all is safe."""
+        handler = self._before.get(self.signal) if self.signal is not None else None
+        if callable(handler) and handler is not signal.default_int_handler:
+            assert self.signal is not None  # it has called us
+            handler(self.signal, self._frame)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is None:
+            self.signal, self._frame = number, frame
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt
