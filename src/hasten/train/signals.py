@@ -39,12 +39,18 @@ class StopRequest:
         assert self.signal is not None  # asked for only then
         return NAMES[signal.Signals(self.signal)]
 
-    def call_users_handler(self) -> None:
-        """What the program had set for itself, once all is safe."""
-        handler = self._before.get(self.signal) if self.signal is not None else None
+    def leave(self) -> None:
+        """Once all is safe, what the signal would have done: the program's own handler is called,
+        if it has one; else it ends. Nothing without a signal."""
+        if self.signal is None:
+            return
+        handler = self._before[self.signal]
         if callable(handler) and handler is not signal.default_int_handler:
-            assert self.signal is not None  # it has called us
             handler(self.signal, self._frame)
+        elif self.signal == signal.SIGINT:
+            raise KeyboardInterrupt
+        else:
+            raise SystemExit(128 + self.signal)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.signal is None:
