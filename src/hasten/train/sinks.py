@@ -54,7 +54,7 @@ class Sinks:
         for sink in self._sinks:
             try:
                 sink.stepped(step)
-            except Exception as error:  # noqa: BLE001  # a sink is never the end of a training
+            except (Exception, SystemExit) as error:  # noqa: BLE001  # never the end of a training
                 self._drop(sink, error)
 
     def event(self, event: Event) -> None:
@@ -69,10 +69,10 @@ class Sinks:
                 continue  # dropped meanwhile: it failed at the note about another
             try:
                 what(sink)
-            except Exception as error:  # noqa: BLE001  # a sink is never the end of a training
+            except (Exception, SystemExit) as error:  # noqa: BLE001  # never the end of a training
                 self._drop(sink, error)
 
-    def _drop(self, sink: Sink, error: Exception) -> None:
+    def _drop(self, sink: Sink, error: BaseException) -> None:
         self._sinks = tuple(each for each in self._sinks if each is not sink)
         words = (
             f"{type(sink).__name__} failed and is told nothing more; training goes on"
