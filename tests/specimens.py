@@ -15,6 +15,14 @@ from hasten.records.recipe import (
     RecipeNumerics,
     RecipeSpeed,
 )
+from hasten.records.training import (
+    CheckpointEvent,
+    EvaluationEvent,
+    NoteEvent,
+    RecipeClaim,
+    StepEvent,
+    TrainingSummary,
+)
 from hasten.records.traits import DataTraits, ModelTraits, OptimizerTraits, Traits
 from hasten.records.trial import Candidate, Outcome, Trial
 from hasten.records.verdict import Check, Comparison, NumericsClaim, Round, SpeedClaim
@@ -196,4 +204,53 @@ UNPROVEN = msgspec.structs.replace(
     verdict="not_proven",
     why="fresh processes gave 0.990x to 1.500x, and noise here is 1.020x",
     speed=msgspec.structs.replace(SPEED, verdict="not_proven", low=0.99),
+)
+
+STEP_EVENT = StepEvent(
+    step=50,
+    epoch=0,
+    elapsed_s=2.0,
+    loss=0.6931,
+    gradient_norm=None,
+    learning_rate=1e-3,
+    scale=None,
+    rows_per_s=12_345.0,
+    data_wait=0.03,
+    memory=Memory(host_bytes=361 << 20),
+)
+
+EVALUATION_EVENT = EvaluationEvent(
+    step=64, epoch=1, elapsed_s=3.0, took_s=0.25, metrics={"loss": 0.5, "dice": 0.75}
+)
+
+CHECKPOINT_EVENT = CheckpointEvent(
+    step=64, elapsed_s=3.5, path="out/step-64", healthy=True, stalled_s=0.012
+)
+
+NOTE_EVENT = NoteEvent(step=64, elapsed_s=4.0, words="compile fell back")
+
+SUMMARY = TrainingSummary(
+    task="train.py:make_task",
+    plan=PARTS,
+    outcome="done",
+    why="all 10 epochs are done",
+    signal=None,
+    step=640,
+    epoch=10,
+    resumed_from=None,
+    rows=40_960,
+    elapsed_s=30.0,
+    rows_per_s=14_550.0,
+    data_wait=0.034,
+    loss=0.123,
+    metrics={"loss": 0.2, "dice": 0.91},
+    memory=Memory(host_bytes=361 << 20),
+    applied=(
+        Applied(technique="batched_loader", outcome="done", why="whole batches"),
+        Applied(technique="compile", outcome="fell_back", why="no compiler"),
+    ),
+    claim=RecipeClaim(path="recipe.toml", ratio=1.5, rows_per_s=15_000.0),
+    checkpoint="out/step-640",
+    log="out/events.jsonl",
+    notes=("compile fell back",),
 )

@@ -9,6 +9,7 @@ import msgspec
 from hasten.records.explanation import Explanations
 from hasten.records.recipe import Evidence
 from hasten.records.report import BenchReport, ProofReport
+from hasten.records.training import TrainingSummary
 from hasten.report.environment import EnvironmentReport
 from hasten.techniques.registry import recipe_schema
 
@@ -16,6 +17,7 @@ DOCUMENTS = {
     "tune": Evidence,
     "bench": BenchReport,
     "prove": ProofReport,
+    "train": TrainingSummary,
     "explain": Explanations,
     "env": EnvironmentReport,
 }

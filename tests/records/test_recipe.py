@@ -141,3 +141,15 @@ def test_the_refusal_of_another_machine_says_what_differs_and_what_to_do() -> No
     )
     assert "hasten prove TASK r.toml" in error.fix
     assert "Tune again" in error.fix
+
+
+def test_the_refusal_of_another_machine_may_have_a_fix_of_its_own() -> None:
+    assert other_machine("r.toml", ["cpu"], fix="Tune again here.").fix == "Tune again here."
+
+
+def test_a_recipe_that_says_its_rows_per_second_is_read_and_one_that_does_not_is_too(
+    path: Path,
+) -> None:
+    assert read_recipe(path).speed.rows_per_s is None
+    path.write_text(path.read_text().replace("ratio = 1.5", "ratio = 1.5\nrows_per_s = 150.5"))
+    assert read_recipe(path).speed.rows_per_s == 150.5

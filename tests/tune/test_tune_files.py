@@ -145,6 +145,7 @@ def test_a_proven_tuning_leaves_recipe_evidence_and_schema(out: Path) -> None:
     assert recipe.plan == PARTS
     assert recipe.environment == PROVEN.environment
     assert (recipe.speed.ratio, recipe.speed.low, recipe.speed.high) == (1.5, 1.4, 1.6)
+    assert recipe.speed.rows_per_s == 15_000
     assert (recipe.numerics.verdict, recipe.numerics.rung) == ("proven", "rounding")
     assert from_json((out / EVIDENCE).read_bytes(), Evidence, where=EVIDENCE) == PROVEN
 

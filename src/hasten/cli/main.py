@@ -16,6 +16,7 @@ from hasten.cli.bench import bench
 from hasten.cli.env import env
 from hasten.cli.explain import explain
 from hasten.cli.prove import prove
+from hasten.cli.train import train
 from hasten.cli.tune import tune
 from hasten.errors import HastenError
 
@@ -36,7 +37,7 @@ def hasten() -> None:
     """
 
 
-for command in (tune, bench, prove, explain, env):
+for command in (tune, train, bench, prove, explain, env):
     hasten.add_command(command)
 
 

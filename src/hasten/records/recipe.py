@@ -23,6 +23,8 @@ class RecipeSpeed(Record, frozen=True, kw_only=True):
     ratio: float
     low: float
     high: float
+    rows_per_s: float | None = None
+    """With the plan, when it was proven. Recipes made before this field do not say."""
 
 
 class RecipeNumerics(Record, frozen=True, kw_only=True):
@@ -108,9 +110,10 @@ def read_recipe(path: Path) -> Recipe:
     return from_builtins(raw, Recipe, where=str(path))
 
 
-def other_machine(path: str, differences: list[str]) -> HastenError:
+def other_machine(path: str, differences: list[str], *, fix: str = "") -> HastenError:
     return HastenError(
         f"{path} was proven on another machine ({'; '.join(differences)}).",
-        fix=f"Tune again here; or, if `hasten prove TASK {path}` proves it,"
+        fix=fix
+        or f"Tune again here; or, if `hasten prove TASK {path}` proves it,"
         " pass allow_other_machine=True.",
     )

@@ -5,11 +5,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hasten.records.measurement import Memory
 from hasten.records.recipe import Evidence
 from hasten.records.trial import Outcome, Trial
 from hasten.records.verdict import NumericsClaim
-from hasten.report.text import duration, printable, size
+from hasten.report.text import duration, peak_memory, printable
 
 STYLES: dict[Outcome, str] = {"kept": "green", "refuted": "red", "failed": "red"}
 
@@ -97,17 +96,9 @@ def _worth(evidence: Evidence) -> RenderableType:
     confirmation = evidence.confirmation
     if confirmation is not None and confirmation.a_memory and confirmation.b_memory:
         before, after = confirmation.a_memory, confirmation.b_memory
-        table.add_row("peak memory", f"{_memory(before)} -> {_memory(after)}")
+        table.add_row("peak memory", f"{peak_memory(before)} -> {peak_memory(after)}")
     table.add_row("tuning took", duration(evidence.elapsed_s))
     return table
-
-
-def _memory(memory: Memory) -> str:
-    if memory.device_allocated_bytes is not None:
-        return f"{size(memory.device_allocated_bytes)} on the device"
-    if memory.host_bytes is not None:
-        return f"{size(memory.host_bytes)} of the process"
-    return "not measured"
 
 
 def _next(evidence: Evidence, out: str) -> list[str]:

@@ -1,5 +1,7 @@
 """Small pieces of text that all reports share."""
 
+from hasten.records.measurement import Memory
+
 
 def printable(text: str) -> str:
     """Names come from users' files: control characters would drive the terminal."""
@@ -20,3 +22,23 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}"
         count /= 1024
     return f"{count:.1f} GiB"
+
+
+def peak_memory(memory: Memory) -> str:
+    if memory.device_allocated_bytes is not None:
+        return f"{size(memory.device_allocated_bytes)} on the device"
+    if memory.host_bytes is not None:
+        return f"{size(memory.host_bytes)} of the process"
+    return "not measured"
+
+
+def number(value: float | None) -> str:
+    """Of any size, in a few characters; a dash where there is none."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, as a clock shows them, and hours where there are any."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -76,6 +76,7 @@ def make_recipe(evidence: Evidence, evidence_sha256: str) -> Recipe:
             ratio=round(evidence.speed.ratio, 4),
             low=round(evidence.speed.low, 4),
             high=round(evidence.speed.high, 4),
+            rows_per_s=round(evidence.speed.b_rows_per_s, 4),
         ),
         numerics=RecipeNumerics(verdict=evidence.numerics.verdict, rung=evidence.numerics.rung),
         environment=evidence.environment,

@@ -1,0 +1,143 @@
+"""The card of a training."""
+
+import io
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from hasten.records.applied import Applied
+from hasten.records.measurement import Memory
+from hasten.records.training import RecipeClaim, TrainingSummary
+from hasten.report.summary import summary_card
+from specimens import SUMMARY
+
+replace = msgspec.structs.replace
+
+RESUME = "hasten train train.py:make_task --epochs 10 --checkpoint-dir out --resume"
+HOSTILE = "\x1b[2J[bold]x[/nothing] :bug:\n\r"
+INERT = "?[2J[bold]x[/nothing] :bug:??"
+
+
+def show(summary: TrainingSummary, resume: str = RESUME, width: int = 160) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    console.print(summary_card(summary, resume=resume))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def lines(**fields: Any) -> list[str]:
+    shown = show(replace(SUMMARY, **fields)).splitlines()
+    return [" ".join(line.split()) for line in shown if line.strip()]
+
+
+def test_the_card_says_what_ended_and_why() -> None:
+    assert lines()[:2] == [
+        "DONE train.py:make_task: 640 steps, 10 epochs",
+        "all 10 epochs are done",
+    ]
+    assert lines(task=None, step=1, epoch=1)[0] == "DONE the training: 1 step, 1 epoch"
+
+
+def test_the_card_has_all_its_figures() -> None:
+    text = lines()
+    for line in (
+        "loss 0.123 at the last step that was read",
+        "dice 0.91 in the last evaluation",
+        "checkpoint out/step-640",
+        "log out/events.jsonl",
+        "throughput 14,550 rows/s",
+        "data wait 3.4 % of the time",
+        "peak memory 361 MiB of the process",
+        "took 30 s, 40,960 rows",
+        "batched_loader done whole batches",
+        "compile fell back no compiler",
+        "compile fell back",
+    ):
+        assert line in text, line
+
+
+def test_the_speed_is_held_against_what_the_recipe_claims() -> None:
+    assert (
+        "the recipe 97 % of the 15,000 rows/s at which recipe.toml was proven 1.50x as fast as the"
+        " naive training"
+    ) in lines()
+
+
+@pytest.mark.parametrize("rows_per_s", [None, 0.0, -1.0, float("nan"), float("inf")])
+def test_a_recipe_that_does_not_say_is_said_not_to(rows_per_s: float | None) -> None:
+    claim = RecipeClaim(path="recipe.toml", ratio=1.5, rows_per_s=rows_per_s)
+    (line,) = (each for each in lines(claim=claim) if each.startswith("the recipe"))
+    assert line.endswith("at how many rows/s the recipe does not say")
+
+
+def test_without_a_recipe_nothing_is_claimed() -> None:
+    assert "recipe" not in show(replace(SUMMARY, claim=None))
+
+
+def test_the_naive_training_has_nothing_applied() -> None:
+    assert "Nothing: this was the naive training." in lines(applied=(), plan={})
+
+
+def test_what_was_skipped_says_why() -> None:
+    skipped = Applied(technique="attention", outcome="skipped", why="no attention in the model")
+    assert "attention skipped no attention in the model" in lines(applied=(skipped,))
+
+
+def test_a_done_training_says_how_to_use_its_weights_first() -> None:
+    use, go_on = lines()[-2:]
+    assert use == (
+        "use it model.load_state_dict("
+        "safetensors.torch.load_file('out/step-640/model.safetensors'))"
+    )
+    assert go_on == f"go on {RESUME}, and a larger total"
+
+
+def test_a_stopped_training_says_how_to_resume_first() -> None:
+    text = lines(outcome="stopped", why="Ctrl-C", signal=2, resumed_from=320)
+    assert text[:2] == ["STOPPED train.py:make_task: 640 steps, 10 epochs", "Ctrl-C"]
+    assert text[-2] == f"resume {RESUME}"
+    assert text[-1].startswith("use it model.load_state_dict")
+    assert "took 30 s, 40,960 rows since it was resumed at step 320" in text
+
+
+@pytest.mark.parametrize("outcome", ["done", "stopped"])
+def test_without_a_checkpoint_the_card_says_that_nothing_was_saved(outcome: str) -> None:
+    text = lines(outcome=outcome, checkpoint=None, log=None)
+    assert text[-1].startswith("keep it Nothing was saved.")
+    assert "checkpoint none" in text
+
+
+def test_figures_that_are_missing_or_no_numbers_are_shown() -> None:
+    text = lines(loss=float("nan"), metrics={"dice": None}, memory=Memory())
+    assert "loss nan at the last step that was read" in text
+    assert "dice - in the last evaluation" in text
+    assert "peak memory not measured" in text
+
+
+def test_a_path_is_whole_on_a_narrow_terminal() -> None:
+    path = "a/long/folder/" * 8
+    narrow = show(replace(SUMMARY, checkpoint=path), width=60)
+    assert "…" not in narrow
+    assert f"{path}/model.safetensors" in "".join(narrow.split())
+    assert max(map(len, narrow.splitlines())) <= 60
+
+
+def test_hostile_names_are_shown_inert() -> None:
+    applied = Applied(technique=HOSTILE, outcome="done", why=HOSTILE)
+    summary = replace(
+        SUMMARY,
+        task=HOSTILE,
+        why=HOSTILE,
+        metrics={HOSTILE: 1.0},
+        applied=(applied,),
+        claim=RecipeClaim(path=HOSTILE, ratio=1.0, rows_per_s=1.0),
+        checkpoint=HOSTILE,
+        log=HOSTILE,
+        notes=(HOSTILE,),
+    )
+    text = show(summary, resume=HOSTILE)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert text.count(INERT) >= 9
+    assert "🐛" not in text
