@@ -67,7 +67,9 @@ ATOMS = (
     | st.sampled_from([torch.float32, torch.int8, torch.device("cpu"), torch.device("cuda:1")])
     | st.lists(st.integers(0, 9)).map(torch.Size)
 )
-KEYS = st.recursive(ATOMS, lambda inner: st.tuples(inner, inner) | st.frozensets(inner), max_leaves=4)
+KEYS = st.recursive(
+    ATOMS, lambda inner: st.tuples(inner, inner) | st.frozensets(inner), max_leaves=4
+)
 TENSORS = st.lists(st.floats(width=32)).map(torch.tensor)
 ARRAYS = st.lists(st.floats()).map(np.array)
 
