@@ -7,11 +7,12 @@ import torch
 from torch import nn
 
 from hasten.measure import messages, numerics
-from hasten.measure.digests import digest, digest_state
+from hasten.measure.digests import digest_state
 from hasten.measure.phases import measure_phases
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run
 from hasten.stats.yardstick import Norms, excess
+from hasten.task.digest import digest
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import seed_everything
 from hasten.task.task import Task

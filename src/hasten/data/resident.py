@@ -131,7 +131,11 @@ def cannot_reside(loader: object) -> str | None:
     assert isinstance(loader.batch_sampler, BatchSampler)
     if type(loader.batch_sampler) is not BatchSampler:
         return f"it has a batch sampler of its own, {type(loader.batch_sampler).__name__}"
-    sampler = loader.batch_sampler.sampler
+    return cannot_draw_at_once(loader.batch_sampler.sampler)
+
+
+def cannot_draw_at_once(sampler: object) -> str | None:
+    """Why asking for many indices before the first is used may draw other random numbers."""
     if type(sampler) not in DRAWING_AT_THE_START:
         return f"its sampler is a {type(sampler).__name__}, whose draws cannot be taken together"
     if type(sampler) is RandomSampler and _draws_as_it_goes(sampler):

@@ -24,11 +24,11 @@ from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
-from hasten.measure.memory import read_memory
 from hasten.measure.phases import measure_phases
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
+from hasten.runtime.memory import read_memory
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
 from hasten.task.load import Factory, build_task, load_factory, place_of, user_error

@@ -1,17 +1,13 @@
 """Digests of state and data: equal digests mean equal bits."""
 
-import hashlib
 import time
-from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.utils import _pytree as pytree
+from torch import nn
 
 from hasten.measure.messages import DataDigested
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import named_state
+from hasten.task.digest import digest
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state
 from hasten.task.settings import plain_attributes
@@ -58,24 +54,3 @@ def digest_data(run: Run, epochs: int, limit_s: float) -> DataDigested:
         if not complete:
             break
     return DataDigested(batches=tuple(found), after=digest(random_state()), complete=complete)
-
-
-def digest(value: Any) -> str:
-    """Of a pytree: tensors by dtype, shape and bytes, all else by how it prints."""
-    hasher = hashlib.blake2b(digest_size=16)
-    leaves, structure = pytree.tree_flatten(value)
-    hasher.update(repr(structure).encode())
-    for leaf in leaves:
-        if isinstance(leaf, Tensor):
-            hasher.update(f"{leaf.dtype}{tuple(leaf.shape)}".encode())
-            hasher.update(_bytes(leaf))
-        elif isinstance(leaf, np.ndarray):
-            hasher.update(leaf.tobytes())
-        else:
-            hasher.update(repr(leaf).encode())
-    return hasher.hexdigest()
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from hasten.measure.memory import read_memory
 from hasten.records.measurement import Measurement, Phases
+from hasten.runtime.memory import read_memory
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
 

@@ -1,4 +1,7 @@
-"""The task's own metrics, over its evaluation data."""
+"""The loss and the task's own metrics, over its evaluation data."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -7,50 +10,89 @@ from torch.utils.data import DataLoader
 from hasten.errors import HastenError
 from hasten.task import batch as batches
 from hasten.task.seed import random_state, restore_random_state
-from hasten.task.task import Task, as_dataset, not_a_pair, training_device
+from hasten.task.task import Batch, Task, as_dataset, not_a_pair, training_device
 
 ROWS = 64
 """Of a batch, where nothing says how many; in evaluation mode it changes no metric."""
 
 
 @torch.no_grad()
-def evaluate(task: Task) -> dict[str, float]:
-    """Each metric of ``task.metrics``, of the model as it is, in evaluation mode.
+def evaluate(task: Task, tell: Callable[[int], None] = lambda batches: None) -> dict[str, float]:
+    """``loss``, the mean by ``task.count``, and each metric of ``task.metrics``, of the model as it
+    is, in evaluation mode. A task that carries a state has no loss here.
 
     A training may go on afterwards as if nothing had happened: modes and random generators are
-    put back.
+    put back. ``tell`` is called with the number of batches so far; no batch waits for the device.
     """
-    if task.evaluation_data is None or not task.metrics:
-        raise HastenError(
-            "The task has no evaluation data or no metrics.",
-            fix="Give Task evaluation_data and metrics.",
-        )
+    if task.evaluation_data is None:
+        raise HastenError("The task has no evaluation data.", fix="Give Task evaluation_data.")
     model = task.model.to(training_device())
+    with _undisturbed(model):
+        seen = _Seen(task, model)
+        for number, batch in enumerate(_loader(task), 1):
+            seen.add(batches.move(batch, training_device()))
+            tell(number)
+        return seen.figures()
+
+
+class _Seen:
+    """What was computed so far, on the device."""
+
+    def __init__(self, task: Task, model: nn.Module) -> None:
+        self._task, self._model = task, model
+        self._outputs: list[Tensor] = []
+        self._targets: list[Tensor] = []
+        self._losses: list[Tensor] = []
+        self._counts: list[int] = []
+
+    def add(self, batch: Batch) -> None:
+        task = self._task
+        if task.metrics:
+            inputs, target = _pair(batch)
+            self._outputs.append(self._model(inputs))
+            self._targets.append(target)
+        if task.initial_state is None:
+            if task.loss is not None and task.metrics:
+                self._losses.append(task.loss(self._outputs[-1], target))
+            else:
+                self._losses.append(task.compute_loss(self._model, batch))
+            self._counts.append((task.count or batches.rows_in)(batch))
+
+    def figures(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        if sum(self._counts):
+            # A batch of padding alone counts nothing, and its mean would be 0 / 0.
+            weighted = [n * x for n, x in zip(self._counts, self._losses, strict=True) if n]
+            found["loss"] = float(torch.stack(weighted).sum()) / sum(self._counts)
+        if self._task.metrics:
+            output, target = torch.cat(self._outputs), torch.cat(self._targets)
+            for name, metric in self._task.metrics.items():
+                found[name] = float(metric.compute(output, target))
+        return found
+
+
+@contextmanager
+def _undisturbed(model: nn.Module) -> Iterator[None]:
     modes = {module: module.training for module in model.modules()}
     state = random_state()
     model.eval()
     try:
-        output, target = _predict(task, model)
-        return {name: float(each.compute(output, target)) for name, each in task.metrics.items()}
+        yield
     finally:
         for module, training in modes.items():
             module.training = training
         restore_random_state(state)
 
 
-def _predict(task: Task, model: nn.Module) -> tuple[Tensor, Tensor]:
-    outputs, targets = [], []
-    for batch in _loader(task):
-        shape = not_a_pair(batch)
-        if shape:
-            raise HastenError(
-                f"A metric needs batches of (input, target), and this one is {shape}.",
-                fix="Give Task.evaluation_data of inputs and targets.",
-            )
-        inputs, target = batches.move(batch, training_device())
-        outputs.append(model(inputs))
-        targets.append(target)
-    return torch.cat(outputs), torch.cat(targets)
+def _pair(batch: Batch) -> tuple[Tensor, Tensor]:
+    shape = not_a_pair(batch)
+    if shape:
+        raise HastenError(
+            f"A metric needs batches of (input, target), and this one is {shape}.",
+            fix="Give Task.evaluation_data of inputs and targets.",
+        )
+    inputs, target = batch
+    return inputs, target
 
 
 def _loader(task: Task) -> DataLoader[object]:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from hasten.data.stand_in import StandIn
 from hasten.runtime import fallback
+from hasten.runtime.epochs import EpochStart, begin_at
 from hasten.task.seed import random_state, restore_random_state
 
 if TYPE_CHECKING:
@@ -28,30 +27,43 @@ class GuardedLoader(StandIn):
         return self._run.pipeline.loader
 
     def __iter__(self) -> Iterator[Any]:
-        return _Epoch(self._run)
+        return Epoch(self._run)
 
 
-class _Epoch:
-    """Begun at once, as a DataLoader is: it draws from the random generators when it begins."""
+class Epoch:
+    """Begun at once, as a DataLoader is: it draws from the random generators when it begins.
 
-    def __init__(self, run: "Run") -> None:
+    With ``start`` it is the epoch that began there, behind its first ``given`` batches.
+    """
+
+    def __init__(
+        self, run: "Run", start: EpochStart | None = None, given: int = 0, *, replay: bool = False
+    ) -> None:
         self._run = run
-        self._given = 0
-        self._start = random_state()
-        self._generators = [(each, each.get_state()) for each in _generators(run.pipeline.loader)]
         self._loader = run.pipeline.loader
-        self._source = fallback.load(run, self._loader, self._begin, self._begin_again)
+        self._replay = replay
+        self.given = given
+        """Batches that were handed out."""
+        self.start = start or EpochStart.now(self._loader, later=run.epochs_begun > 0)
+        if start is None:
+            run.epochs_begun += 1
+            self._source = fallback.load(run, self._loader, self._begin, self._begin_again)
+        else:
+            self._source = fallback.load(run, self._loader, self._begin_there, self._begin_again)
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
         batch = fallback.load(self._run, self._loader, self._next, self._next_of_another)
-        self._given += 1
+        self.given += 1
         return batch
 
     def _begin(self) -> Iterator[Any]:
-        return iter(self._run.pipeline.loader)
+        return iter(self._loader)
+
+    def _begin_there(self) -> Iterator[Any]:
+        return begin_at(self._loader, self.start, self.given, replay=self._replay)
 
     def _next(self) -> Any:
         return next(self._source)
@@ -64,18 +76,7 @@ class _Epoch:
         """The epoch of the loader that is left, from its beginning up to where this one was."""
         now = random_state()
         self._loader = self._run.pipeline.loader
-        restore_random_state(self._start)
-        for generator, state in self._generators:
-            generator.set_state(state)
-        source = self._begin()
-        for _ in range(self._given):
-            next(source)
-        if self._given:  # what the steps since have drawn stays drawn
+        source = self._begin_there()
+        if self.given:  # what the steps since have drawn stays drawn
             restore_random_state(now)
         return source
-
-
-def _generators(loader: Any) -> list[torch.Generator]:
-    holders = [loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)]
-    found = [getattr(holder, "generator", None) for holder in holders]
-    return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())

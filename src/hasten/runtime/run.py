@@ -39,6 +39,8 @@ class Run:
         """Whether all that is applied has shown that it runs."""
         self.hiccups: list[str] = []
         """Failures that did not come again when the step was redone."""
+        self.epochs_begun = 0
+        """By a loader of ours; of this training, if it goes on from a checkpoint."""
 
     @property
     def applied(self) -> list[Applied]:
@@ -110,9 +112,7 @@ class Run:
         """The batches of one epoch; carried state starts anew, epoch schedulers step at its end."""
         self.start_epoch()
         yield from self.dataloader
-        if self.pipeline.scheduler_unit == "epoch":
-            for scheduler in self.pipeline.schedulers:
-                scheduler.step()
+        self.end_epoch()
 
     def endless(self) -> Iterator[Any]:
         """Epoch after epoch."""
@@ -129,6 +129,12 @@ class Run:
 
     def start_epoch(self) -> None:
         self.eager.start_epoch()
+
+    def end_epoch(self) -> None:
+        """Steps the schedulers that count epochs."""
+        if self.pipeline.scheduler_unit == "epoch":
+            for scheduler in self.pipeline.schedulers:
+                scheduler.step()
 
     def undo(self) -> None:
         """Take every technique back; the training goes on as the plain loop."""

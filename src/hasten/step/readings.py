@@ -47,14 +47,18 @@ class Readings:
         self._ring = torch.empty(slots, 3, pin_memory=self._on_device)
         self._pending: deque[_Pending] = deque(maxlen=slots)
         self._latest: Reading | None = None
-        self._steps = 0
+        self._steps = self._noted = 0
 
     def take(self, eager: EagerStep, learning_rate: float) -> None:
         """Note the step that was just issued; the oldest row gives way where all are in use."""
         self._steps += 1
-        if self._steps % self.every:
-            return
-        row = self._ring[(self._steps // self.every) % self.slots]
+        if self._steps % self.every == 0:
+            self.note(eager, learning_rate)
+
+    def note(self, eager: EagerStep, learning_rate: float) -> None:
+        """The step that was just taken, whichever it is."""
+        row = self._ring[self._noted % self.slots]
+        self._noted += 1
         row.copy_(_figures(eager), non_blocking=True)
         arrived = None
         if self._on_device:
@@ -71,19 +75,30 @@ class Readings:
             )
         )
 
-    def latest(self) -> Reading | None:
-        """The newest step whose figures have arrived; None before the first."""
+    def arrived(self) -> list[Reading]:
+        """Those that have come since the last time that they were asked for, oldest first."""
+        found = []
         while self._pending and _has_arrived(self._pending[0]):
             self._latest = self._read(self._pending.popleft())
+            found.append(self._latest)
+        return found
+
+    def latest(self) -> Reading | None:
+        """The newest step whose figures have arrived; None before the first."""
+        self.arrived()
         return self._latest
 
     def wait(self) -> Reading | None:
         """The last step that was noted; waits for the device, as at the end of an epoch."""
+        self.settle()
+        return self.latest()
+
+    def settle(self) -> None:
+        """Wait until all that was noted has arrived."""
         if self._pending:
             last = self._pending[-1]
             if last.arrived is not None:
                 last.arrived.synchronize()
-        return self.latest()
 
     def _read(self, pending: _Pending) -> Reading:
         loss, norm, scale = pending.figures.tolist()

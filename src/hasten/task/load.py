@@ -17,6 +17,7 @@ from hasten.task.seed import seed_everything
 from hasten.task.task import Task
 
 Factory = Callable[[], Task]
+NOTHING_DONE = "Mend that first; nothing was measured and nothing was written."
 
 
 def load_factory(name: str) -> Factory:
@@ -59,19 +60,23 @@ def build_task(factory: Factory, name: str, seed: int) -> Task:
     return task
 
 
-def user_error(what: str, error: BaseException) -> HastenError:
+def user_error(what: str, error: BaseException, fix: str = NOTHING_DONE) -> HastenError:
     """Wrap what the user's code raised, with its own traceback and none of our frames."""
     if isinstance(error, HastenError):
         return error
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_theirs(each)]
-    text = "".join(traceback.format_list(frames))
-    text += "".join(traceback.format_exception_only(error))
     shown = f"{type(error).__name__}: {error}".rstrip(": .")
     return HastenError(
         f"{what}: {shown}.",
-        fix="Mend that first; nothing was measured and nothing was written.",
-        detail=text,
+        fix=fix,
+        detail=users_frames(error),
     )
+
+
+def users_frames(error: BaseException) -> str:
+    """A traceback of the user's own lines."""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_theirs(each)]
+    lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
+    return "".join(lines)
 
 
 def _is_theirs(frame: traceback.FrameSummary) -> bool:

@@ -1,1 +1,1 @@
-"""A whole training: epochs, checkpoints, evaluation, and those who are told of it."""
+"""A training from its first step to its last, whatever happens in between."""

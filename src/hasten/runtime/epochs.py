@@ -1,0 +1,160 @@
+"""An epoch from any place in it, as if it had been gone through from its beginning.
+
+A loader draws its order from the random generators when an epoch begins. So where these stood then
+is noted, and they are put back there to begin the same epoch again, in this process or another.
+What was consumed before is not loaded where the order alone says what comes next; else every batch
+is loaded again and thrown away, so that whatever the workers draw is drawn again too.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler
+
+from hasten.data.resident import cannot_draw_at_once
+from hasten.task.seed import random_state, restore_random_state, same_host_random_state
+from hasten.task.traits import draws_random
+
+
+@dataclass(frozen=True)
+class EpochStart:
+    """Where the random generators stood when an epoch began."""
+
+    random: dict[str, Any]
+    own: list[Tensor]
+    """Of generators that the loader has of its own."""
+    later: bool
+    """Whether it is not the first of this training: workers that live on began with that."""
+
+    @classmethod
+    def now(cls, loader: Any, *, later: bool) -> "EpochStart":
+        return cls(random_state(), own_states(loader), later)
+
+
+def own_generators(loader: Any) -> list[torch.Generator]:
+    holders = [loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)]
+    found = [getattr(holder, "generator", None) for holder in holders]
+    return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())
+
+
+def own_states(loader: Any) -> list[Tensor]:
+    return [each.get_state() for each in own_generators(loader)]
+
+
+def restore_own(loader: Any, states: list[Tensor]) -> None:
+    for generator, state in zip(own_generators(loader), states, strict=True):
+        generator.set_state(state)
+
+
+def begin_at(loader: Any, start: EpochStart, given: int, *, replay: bool = False) -> Iterator[Any]:
+    """The epoch that began so, behind its first ``given`` batches.
+
+    The random generators are left somewhere: whoever goes on from here knows where they stood.
+    """
+    if given and not replay and cannot_skip(loader) is None:
+        return _skip(loader, start, given)
+    if start.later and _lives_on(loader):
+        next(iter(loader), None)  # starts the workers, as the epoch before had
+    _restore(loader, start)
+    source: Iterator[Any] = iter(loader)
+    for _ in islice(source, given):
+        pass
+    return source
+
+
+def cannot_skip(loader: object) -> str | None:
+    """Why batches must be loaded to get behind them; None where their indices do."""
+    if type(loader) is not DataLoader or isinstance(loader.dataset, IterableDataset):
+        return f"it is a {type(loader).__name__} that only iterating tells about"
+    if type(loader.batch_sampler) is not BatchSampler:
+        return "it does not make batches by a plain BatchSampler"
+    reason = cannot_draw_at_once(loader.batch_sampler.sampler)
+    if reason is None and loader.num_workers and draws_random(loader.dataset) is not False:
+        return "its items may draw random numbers in workers"
+    return reason
+
+
+def cannot_repeat(loader: Any, start: EpochStart) -> str | None:
+    """Why an epoch cannot be begun again in another process so that its items are the same."""
+    dataset = getattr(loader, "dataset", None)
+    if isinstance(dataset, IterableDataset) or dataset is None or not draws_random(dataset):
+        return None
+    if getattr(loader, "num_workers", 0):
+        lives_on = "its items draw random numbers in workers that have lived since the first epoch"
+        return lives_on if start.later and _lives_on(loader) else None
+    state = random_state()
+    try:
+        dataset[0]
+        moved = not same_host_random_state(state)
+    finally:
+        restore_random_state(state)
+    return None if moved else "its items draw from a random generator of the dataset's own"
+
+
+def _skip(loader: DataLoader[Any], start: EpochStart, given: int) -> Iterator[Any]:
+    """The DataLoader draws what it always draws; only its indices come from further on."""
+    behind = _Behind(loader.batch_sampler)
+    # It refuses another sampler, and so it has one only while it makes its iterator.
+    vars(loader)["batch_sampler"] = behind
+    try:
+        if start.later and _lives_on(loader):
+            iter(loader)  # starts the workers, as the epoch before had
+        _restore(loader, start)
+        behind.skip = given
+        source = iter(loader)
+    finally:
+        vars(loader)["batch_sampler"] = behind.sampler
+    behind.made.begin()  # now, as long as the generators stand where they stood
+    return source
+
+
+class _Behind(Sampler[list[int]]):
+    """A batch sampler whose next epoch leaves out its first batches."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = sampler
+        self.skip = 0
+        self.made: _Indices
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self.made = _Indices(self)
+        return self.made
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+
+class _Indices:
+    """Begins with the first index that is asked for, and draws then, as samplers do."""
+
+    def __init__(self, behind: _Behind) -> None:
+        self._behind = behind
+        self._indices: Iterator[list[int]] | None = None
+
+    def begin(self) -> Iterator[list[int]]:
+        if self._indices is None:
+            source = iter(self._behind.sampler)
+            skip, self._behind.skip = self._behind.skip, 0
+            for _ in islice(source, skip):
+                pass
+            self._indices = source
+        return self._indices
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return self
+
+    def __next__(self) -> list[int]:
+        return next(self.begin())
+
+
+def _restore(loader: Any, start: EpochStart) -> None:
+    restore_random_state(start.random)
+    restore_own(loader, start.own)
+
+
+def _lives_on(loader: Any) -> bool:
+    return bool(getattr(loader, "persistent_workers", False))

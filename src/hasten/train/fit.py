@@ -1,0 +1,188 @@
+"""A training by one call: build the task, apply the plan, go on from a checkpoint, train, leave."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from hasten.checkpoint.codec import decode as decode_tree
+from hasten.checkpoint.folders import Saved
+from hasten.checkpoint.store import Store
+from hasten.config import PerformanceConfig
+from hasten.errors import HastenError
+from hasten.host.environment import read_environment
+from hasten.records.checkpoint import Position
+from hasten.records.plan import NAIVE, Plan
+from hasten.records.training import RecipeClaim, TrainingSummary
+from hasten.runtime.run import Run
+from hasten.task.load import build_task, load_factory
+from hasten.task.pipeline import Pipeline
+from hasten.task.seed import seed_everything
+from hasten.task.task import Task
+from hasten.task.traits import read_traits
+from hasten.train.deterministic import deterministic as deterministic_mode
+from hasten.train.every import Every
+from hasten.train.log import EVENTS, EventLog
+from hasten.train.loop import Loop
+from hasten.train.resume import go_on, refuse_another_task, refuse_another_training
+from hasten.train.saving import Saver
+from hasten.train.signals import StopRequest
+from hasten.train.sinks import Sink, Sinks
+from hasten.train.state import restore
+
+EACH_EPOCH = Every(1, "epoch")
+START = Position(step=0, epoch=0, batches=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What to train, how, how long, and what to keep of it."""
+
+    task: Task | str
+    plan: Plan | PerformanceConfig = NAIVE
+    epochs: int | None = None
+    steps: int | None = None
+    """Totals, of a training that is resumed too. Without either it is one epoch."""
+    seed: int | None = None
+    """None is 0, or the one of the checkpoint."""
+    checkpoint_dir: Path | None = None
+    checkpoint_every: int | None = None
+    """Steps; None is every ten minutes. There is one at the end in any case."""
+    resume: bool = False
+    evaluate_every: Every = EACH_EPOCH
+    log_every: int = 50
+    """Steps between events."""
+    deterministic: bool = False
+    claim: RecipeClaim | None = None
+    """What the recipe promised that the plan is from."""
+
+    def __post_init__(self) -> None:
+        if self.epochs is not None and self.steps is not None:
+            raise HastenError("Both epochs and steps are given.", fix="Give one of the two.")
+        for name in ("epochs", "steps", "checkpoint_every", "log_every"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise HastenError(f"{name}={value} is not possible.", fix="Use 1 or more.")
+        if self.checkpoint_dir is None and (self.resume or self.checkpoint_every is not None):
+            given = "resume" if self.resume else "checkpoint_every"
+            raise HastenError(
+                f"{given} is given without a folder for checkpoints.", fix="Give checkpoint_dir."
+            )
+
+
+def fit(
+    task: Task | str,
+    plan: Plan | PerformanceConfig = NAIVE,
+    *,
+    epochs: int | None = None,
+    steps: int | None = None,
+    seed: int | None = None,
+    checkpoint_dir: Path | str | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
+    evaluate_every: Every = EACH_EPOCH,
+    log_every: int = 50,
+    deterministic: bool = False,
+    sinks: Sequence[Sink] = (),
+) -> TrainingSummary:
+    """Train ``task`` with ``plan``, and say what became of it.
+
+    ``epochs`` and ``steps`` are totals, also of a training that is resumed; without either it is
+    one epoch. Into ``checkpoint_dir`` go checkpoints, every ``checkpoint_every`` steps or every
+    ten minutes and at the end, and a log of events. SIGTERM and Ctrl-C finish the step and save;
+    then the program's own handler is called, if it has one, and else it ends as it would have, by
+    SystemExit(143) or KeyboardInterrupt.
+    """
+    wanted = Wanted(
+        task=task,
+        plan=plan,
+        epochs=epochs,
+        steps=steps,
+        seed=seed,
+        checkpoint_dir=None if checkpoint_dir is None else Path(checkpoint_dir),
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+        evaluate_every=evaluate_every,
+        log_every=log_every,
+        deterministic=deterministic,
+    )
+    with StopRequest() as stop:
+        summary = train(wanted, stop, sinks)
+    stop.leave()
+    return summary
+
+
+def train(wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink] = ()) -> TrainingSummary:
+    """The same, but that it returns when ``stop`` was asked for."""
+    with ExitStack() as cleanup:
+        cleanup.enter_context(deterministic_mode(wanted.deterministic))
+        name = wanted.task if isinstance(wanted.task, str) else None
+        store, saved = _open(wanted, name, cleanup)
+        seed = _seed(wanted, saved)
+        task = _build(wanted.task, seed)
+        pipeline = Pipeline.from_task(task)
+        plan = wanted.plan
+        if isinstance(plan, PerformanceConfig):
+            plan = plan.resolve(read_environment(), read_traits(pipeline))
+        run = Run(pipeline, plan)
+        position, epoch, notes = START, None, []
+        if saved is not None:
+            refuse_another_training(saved.manifest, run, saved.path)
+            tree = decode_tree(saved.skeleton, saved.tensors)
+            restore(run, saved.model, tree)
+            epoch, words = go_on(run, saved.manifest, tree, saved.path)
+            position = saved.manifest.position
+            notes = [*saved.complaints, *([words] if words else [])]
+        saver = None
+        if store is not None:
+            saver = Saver(
+                run,
+                store,
+                every=wanted.checkpoint_every,
+                task=name,
+                seed=seed,
+                plan=plan.parts,
+                from_step=position.step,
+            )
+            cleanup.callback(saver.close)
+            sinks = (EventLog(store.folder / EVENTS), *sinks)
+        loop = Loop(wanted, name, task, run, saver, Sinks(sinks), stop)
+        return loop.train(position, epoch, notes)
+
+
+def _open(
+    wanted: Wanted, name: str | None, cleanup: ExitStack
+) -> tuple[Store | None, Saved | None]:
+    """The folder, and what is gone on from. Whatever speaks against it is said before any work."""
+    if wanted.checkpoint_dir is None:
+        return None, None
+    store = Store(wanted.checkpoint_dir)
+    saved = None
+    if wanted.resume:
+        saved = store.read()
+        refuse_another_task(saved.manifest, name, saved.path)
+    elif steps := store.steps():
+        raise HastenError(
+            f"{wanted.checkpoint_dir} holds a training already, up to step {steps[-1]}.",
+            fix="Go on with it (--resume, resume=True), or name another folder.",
+        )
+    cleanup.enter_context(store)
+    return store, saved
+
+
+def _seed(wanted: Wanted, saved: Saved | None) -> int:
+    if saved is None:
+        return wanted.seed or 0
+    if wanted.seed not in (None, saved.manifest.seed):
+        raise HastenError(
+            f"seed={wanted.seed} is not the {saved.manifest.seed} that {saved.path} began with.",
+            fix="Leave the seed out; a training goes on with its own.",
+        )
+    return saved.manifest.seed
+
+
+def _build(task: Task | str, seed: int) -> Task:
+    seed_everything(seed)  # a script may make its data where it is imported
+    if isinstance(task, str):
+        return build_task(load_factory(task), task, seed)
+    return task

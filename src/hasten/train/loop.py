@@ -1,0 +1,277 @@
+"""The loop: batch, step, tell, save, evaluate, until it is done or asked to stop.
+
+Between two steps the training is all in its run, its position and the epoch; only there is it
+saved and stopped. Nothing here waits for the device but saving, evaluating and the end.
+"""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from hasten.errors import HastenError
+from hasten.records.checkpoint import Position
+from hasten.records.training import (
+    CheckpointEvent,
+    EvaluationEvent,
+    NoteEvent,
+    TrainingSummary,
+)
+from hasten.runtime.epochs import EpochStart
+from hasten.runtime.evaluate import evaluate
+from hasten.runtime.loading import Epoch
+from hasten.runtime.memory import read_memory
+from hasten.runtime.run import Run
+from hasten.task.load import user_error
+from hasten.task.task import Task
+from hasten.train.log import EVENTS
+from hasten.train.meter import Meter
+from hasten.train.resume import batches_per_epoch
+from hasten.train.saving import Saver
+from hasten.train.signals import StopRequest
+from hasten.train.sinks import Sinks
+
+if TYPE_CHECKING:
+    from hasten.train.fit import Wanted
+
+
+class Loop:
+    def __init__(
+        self,
+        wanted: "Wanted",
+        name: str | None,
+        task: Task,
+        run: Run,
+        saver: Saver | None,
+        sinks: Sinks,
+        stop: StopRequest,
+    ) -> None:
+        self._wanted, self._name, self._task = wanted, name, task
+        self._run, self._saver, self._sinks, self._stop = run, saver, sinks, stop
+        self._step = self._epochs = self._batches = 0
+        self._epoch: Epoch | None = None
+        self._batch: Any = None
+        self._resumed_from: int | None = None
+        self._metrics: dict[str, float] = {}
+        self._evaluated_step: int | None = None
+        self._told_dropped = 0
+        self._notes: list[str] = []
+        self._meter: Meter
+        self._users_code = _UsersCode(self)
+
+    def train(self, position: Position, epoch: Epoch | None, notes: list[str]) -> TrainingSummary:
+        """From ``position`` on, within ``epoch`` where that has begun."""
+        self._step, self._epochs, self._batches = position.step, position.epoch, position.batches
+        self._epoch = epoch
+        self._resumed_from = position.step or None
+        self._meter = Meter(self._run, every=self._wanted.log_every, first_step=position.step)
+        self._sinks.started(position, self._total_steps())
+        for words in notes:
+            self._note(words)
+        if self._saver is not None:
+            self._saver.try_out(self._position(), self._epoch_start())
+        self._train()
+        return self._end()
+
+    def _train(self) -> None:
+        while not self._is_over():
+            if self._epoch is None:
+                with self._users_code:
+                    self._run.start_epoch()
+                    self._epoch = Epoch(self._run)
+            while not self._is_over():
+                if not self._fetch():
+                    self._end_epoch()
+                    break
+                self._do_step()
+                self._between_steps()
+
+    def _is_over(self) -> bool:
+        return self._stop.signal is not None or self._is_done()
+
+    def _is_done(self) -> bool:
+        if self._wanted.steps is not None:
+            return self._step >= self._wanted.steps
+        return self._epochs >= (self._wanted.epochs or 1)
+
+    def _fetch(self) -> bool:
+        """The next batch; False where the epoch, or all, has ended."""
+        assert self._epoch is not None  # it has begun
+        began = time.monotonic()
+        try:
+            with self._users_code:
+                self._batch = next(self._epoch)
+        except StopIteration:
+            return False
+        except RuntimeError:
+            if self._stop.signal is None:
+                raise
+            return False  # Ctrl-C goes to the loader's workers too, and ends them
+        finally:
+            self._meter.waited(time.monotonic() - began)
+        return True
+
+    def _do_step(self) -> None:
+        self._meter.before()
+        with self._users_code:
+            self._run.step(self._batch)
+        self._step += 1
+        self._batches += 1
+        self._meter.after(self._batch, self._epochs)
+
+    def _between_steps(self) -> None:
+        self._sinks.stepped(self._step)
+        self._tell()
+        if self._saver is not None and self._saver.is_due(self._step):
+            self._save(self._saver)
+        every = self._wanted.evaluate_every
+        if every.unit == "step" and self._step % every.count == 0:
+            self._evaluate()
+
+    def _end_epoch(self) -> None:
+        if self._stop.signal is not None:
+            return  # it was cut short, perhaps
+        if not self._batches:
+            raise HastenError("The training data gives no batch.", fix="Give it some rows.")
+        self._run.end_epoch()
+        self._epochs += 1
+        self._batches, self._epoch, self._batch = 0, None, None
+        every = self._wanted.evaluate_every
+        if every.unit == "epoch" and self._epochs % every.count == 0:
+            self._evaluate()
+
+    def _tell(self) -> None:
+        for event in self._meter.events():
+            self._sinks.event(event)
+        if self._saver is not None:
+            for path, manifest, stalled_s in self._saver.finished():
+                self._sinks.event(
+                    CheckpointEvent(
+                        step=manifest.position.step,
+                        elapsed_s=self._meter.elapsed_s,
+                        path=str(path),
+                        healthy=manifest.healthy,
+                        stalled_s=stalled_s,
+                    )
+                )
+        for each in self._run.dropped[self._told_dropped :]:
+            self._note(f"{each.technique} {each.outcome.replace('_', ' ')}: {each.why}")
+        self._told_dropped = len(self._run.dropped)
+
+    def _note(self, words: str) -> None:
+        self._notes.append(words)
+        self._sinks.event(NoteEvent(step=self._step, elapsed_s=self._meter.elapsed_s, words=words))
+
+    def _save(self, saver: Saver) -> None:
+        with self._meter.paused():
+            saver.save(self._position(), self._epoch_start(), self._batch, self._meter.loss)
+
+    def _evaluate(self) -> None:
+        if self._task.evaluation_data is None or self._evaluated_step == self._step:
+            return
+        with self._meter.paused():
+            began = time.monotonic()
+            with self._users_code:
+                self._metrics = evaluate(self._task)
+            took_s = time.monotonic() - began
+        self._evaluated_step = self._step
+        self._sinks.event(
+            EvaluationEvent(
+                step=self._step,
+                epoch=self._epochs,
+                elapsed_s=self._meter.elapsed_s,
+                took_s=took_s,
+                metrics=dict(self._metrics),
+            )
+        )
+
+    def _end(self) -> TrainingSummary:
+        for event in self._meter.finish(self._epochs):
+            self._sinks.event(event)
+        if self._saver is not None:
+            if self._saver.saved_step != self._step:
+                self._saver.wait()
+                self._save(self._saver)
+            self._saver.wait()
+        self._tell()
+        summary = self._summary()
+        self._sinks.ended(summary)
+        return summary
+
+    def _summary(self) -> TrainingSummary:
+        total, saver = self._meter.total, self._saver
+        done = self._is_done()
+        return TrainingSummary(
+            task=self._name,
+            plan=self._run.plan.parts,
+            outcome="done" if done else "stopped",
+            why=self._why(done),
+            signal=self._stop.signal,
+            step=self._step,
+            epoch=self._epochs,
+            resumed_from=self._resumed_from,
+            rows=total.rows,
+            elapsed_s=self._meter.elapsed_s,
+            rows_per_s=total.rows_per_s(),
+            data_wait=total.data_wait(),
+            loss=self._meter.loss,
+            metrics=dict(self._metrics),
+            memory=read_memory(),
+            applied=tuple(self._run.applied),
+            claim=self._wanted.claim,
+            checkpoint=None if saver is None or saver.path is None else str(saver.path),
+            log=None if saver is None else str(saver.folder / EVENTS),
+            notes=(*self._notes, *self._sinks.dropped),
+        )
+
+    def _why(self, done: bool) -> str:
+        if done:
+            unit = "steps" if self._wanted.steps is not None else "epochs"
+            count = self._step if unit == "steps" else self._epochs
+            return f"all {count:,} {unit} are done"
+        return f"{self._stop.words} came after step {self._step:,}"
+
+    def _position(self) -> Position:
+        return Position(step=self._step, epoch=self._epochs, batches=self._batches)
+
+    def _epoch_start(self) -> EpochStart:
+        if self._epoch is not None:
+            return self._epoch.start
+        return EpochStart.now(self._run.pipeline.loader, later=self._epochs > 0)
+
+    def _total_steps(self) -> int | None:
+        if self._wanted.steps is not None:
+            return self._wanted.steps
+        length = batches_per_epoch(self._run)
+        return None if length is None else length * (self._wanted.epochs or 1)
+
+    def blame(self, error: Exception) -> HastenError | None:
+        """What the user's code raised, in the words of a command; None where it is to be raised as
+        it is, to a program, or to whoever asked to stop."""
+        if self._name is None or self._stop.signal is not None:
+            return None
+        what = f"{self._name} raised at step {self._step + 1}"
+        return user_error(what, error, fix=self._what_is_left())
+
+    def _what_is_left(self) -> str:
+        if self._saver is None:
+            return "Mend that. With a folder for checkpoints less would be lost."
+        self._saver.wait()
+        self._saver.finished()
+        if self._saver.path is None:
+            return "Mend that; nothing had been saved yet."
+        return f"Mend that, and go on from {self._saver.path} by --resume."
+
+
+class _UsersCode:
+    """Around what calls it, so that a fault of ours is never called theirs."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, HastenError | StopIteration):
+            wrapped = self._loop.blame(error)
+            if wrapped is not None:
+                raise wrapped from error

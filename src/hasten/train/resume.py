@@ -1,0 +1,122 @@
+"""Does a checkpoint belong to this training, and can it be gone on with to the bit?"""
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from hasten.errors import HastenError
+from hasten.records.checkpoint import Manifest
+from hasten.runtime.epochs import EpochStart, cannot_repeat, cannot_skip
+from hasten.runtime.loading import Epoch
+from hasten.runtime.run import Run
+from hasten.task.digest import digest
+from hasten.task.traits import draws_random
+from hasten.train.state import Tree, epoch_start, restore_generators, weights_of
+
+
+def form(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def forms(run: Run) -> dict[str, str]:
+    return {name: form(each) for name, each in weights_of(run.model).items()}
+
+
+def optimizer_names(run: Run) -> tuple[str, ...]:
+    return tuple(type(each).__name__ for each in run.pipeline.optimizers)
+
+
+def batches_per_epoch(run: Run) -> int | None:
+    try:
+        return len(run.pipeline.loader)  # type: ignore[arg-type]
+    except (TypeError, NotImplementedError):
+        return None  # a stream, or a loader without a length
+
+
+def refuse_another_task(manifest: Manifest, task: str | None, path: Path) -> None:
+    """By its name, before it is built."""
+    if None not in (manifest.task, task) and _short(manifest.task) != _short(task):
+        raise _does_not_fit(path, f"it is of the task {manifest.task}, and this is {task}")
+
+
+def refuse_another_training(manifest: Manifest, run: Run, path: Path) -> None:
+    """By its weights, optimizers and data."""
+    here = forms(run)
+    for name in manifest.weights.keys() | here.keys():
+        there, now = manifest.weights.get(name, "nothing"), here.get(name, "nothing")
+        if there != now:
+            raise _does_not_fit(path, f"its model has {there} at {name}, and this one {now}")
+    if manifest.optimizers != optimizer_names(run):
+        there, now = ", ".join(manifest.optimizers), ", ".join(optimizer_names(run))
+        raise _does_not_fit(path, f"it was trained by {there}, and this is {now}")
+    if manifest.position.batches and manifest.batches_per_epoch != batches_per_epoch(run):
+        raise _does_not_fit(
+            path,
+            f"it stands at batch {manifest.position.batches} of {manifest.batches_per_epoch}, and"
+            f" an epoch here has {batches_per_epoch(run)}",
+        )
+
+
+def _short(task: str | None) -> str | None:
+    """A file may be named from another folder."""
+    return None if task is None else task.rpartition("/")[2]
+
+
+def _does_not_fit(path: Path, why: str) -> HastenError:
+    return HastenError(
+        f"{path} is not a checkpoint of this training: {why}.",
+        fix="Resume the task that wrote it, or train into another folder.",
+    )
+
+
+def go_on(run: Run, manifest: Manifest, tree: Tree, path: Path) -> tuple[Epoch | None, str | None]:
+    """The epoch behind the batches that were consumed, with every random generator where it stood;
+    none where the next one has not begun. And what there is to say of it."""
+    position, start = manifest.position, epoch_start(tree)
+    run.epochs_begun = position.epoch + (position.batches > 0)
+    if not position.batches:
+        _refuse_unrepeatable(run, EpochStart(start.random, start.own, position.epoch > 0), path)
+        restore_generators(run, tree)
+        return None, None
+    _refuse_unrepeatable(run, start, path)
+    epoch, words = _behind(run, start, position.batches, tree["loader"]["last batch"], path)
+    restore_generators(run, tree)
+    return epoch, words
+
+
+def _refuse_unrepeatable(run: Run, start: EpochStart, path: Path) -> None:
+    reason = cannot_repeat(run.pipeline.loader, start)
+    if reason:
+        raise HastenError(
+            f"{path} cannot be gone on with to the bit: of the loader, {reason}.",
+            fix="Draw from torch's, NumPy's or Python's own generators, without workers that live"
+            " on; or begin anew.",
+        )
+
+
+def _behind(
+    run: Run, start: EpochStart, given: int, last: str | None, path: Path
+) -> tuple[Epoch, str | None]:
+    """Reads the last batch that was consumed once more, to see that it is the same."""
+    loader = run.pipeline.loader
+    reason = cannot_skip(loader)
+    for replay in (False, True) if reason is None else (True,):
+        epoch = Epoch(run, start, given - 1, replay=replay)
+        batch = next(epoch, None)
+        if batch is not None and (
+            last is None or not _can_compare(loader) or digest(batch) == last
+        ):
+            words = f"{given:,} batches were loaded again: {reason}" if replay else None
+            return epoch, words
+    raise HastenError(
+        f"{path} cannot be gone on with to the bit: batch {given} of the epoch is another one now.",
+        fix="Bring the data back as it was, and let the loader repeat itself for the same seed; or"
+        " begin anew.",
+    )
+
+
+def _can_compare(loader: Any) -> bool:
+    """Not where items draw from generators that the steps draw from too."""
+    in_workers = bool(getattr(loader, "num_workers", 0))
+    return in_workers or draws_random(getattr(loader, "dataset", None)) is False

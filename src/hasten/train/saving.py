@@ -1,0 +1,126 @@
+"""When a training is saved, and what goes into its checkpoints."""
+
+import math
+import time
+from collections import deque
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hasten import __version__
+from hasten.checkpoint.background import BackgroundWriter
+from hasten.checkpoint.codec import encode
+from hasten.checkpoint.store import Content, Store
+from hasten.records.checkpoint import CHECKPOINT_FORMAT, Manifest, Position
+from hasten.records.plan import RawPart
+from hasten.runtime.epochs import EpochStart
+from hasten.runtime.run import Run
+from hasten.task.digest import digest
+from hasten.train.resume import batches_per_epoch, form, optimizer_names
+from hasten.train.state import capture, weights_of
+
+INTERVAL_S = 600.0
+"""Where nothing else is asked for: so much training may be lost."""
+
+
+class Saver:
+    """Writes checkpoints of one run into one folder, in the background."""
+
+    def __init__(
+        self,
+        run: Run,
+        store: Store,
+        *,
+        every: int | None,
+        task: str | None,
+        seed: int,
+        plan: dict[str, RawPart],
+        from_step: int,
+    ) -> None:
+        self._run, self._every = run, every
+        self._task, self._seed, self._plan = task, seed, plan
+        self._done: deque[Path] = deque()
+        self._writer = BackgroundWriter(store, on_done=self._done.append)
+        self._last_s = time.monotonic()
+        self._handed_over: dict[str, tuple[Manifest, float]] = {}
+        self.saved_step = from_step
+        """Of the last checkpoint that was handed over, or gone on from."""
+        self.path: Path | None = None
+        """The last checkpoint that is whole."""
+        self.folder = store.folder
+
+    def is_due(self, step: int) -> bool:
+        """A save that is still under way is not waited for."""
+        if self._writer.is_busy:
+            return False
+        if self._every is None:
+            return time.monotonic() - self._last_s >= INTERVAL_S
+        return step % self._every == 0 or step - self.saved_step > self._every
+
+    def save(self, position: Position, start: EpochStart, batch: Any, loss: float | None) -> None:
+        """Between two steps; ``batch`` is the last one that was consumed."""
+        began = time.monotonic()
+        content = self._content(position, start, None if batch is None else digest(batch), loss)
+        self._writer.save(content)
+        self.saved_step, self._last_s = position.step, time.monotonic()
+        self._handed_over[_name(position)] = content.manifest, self._last_s - began
+
+    def try_out(self, position: Position, start: EpochStart) -> None:
+        """Find out before the first step whether everything can be held by a checkpoint."""
+        self._content(position, start, None, None)
+
+    def finished(self) -> list[tuple[Path, Manifest, float]]:
+        """Checkpoints that have become whole since, each with how long training stood still."""
+        found = []
+        while self._done:
+            self.path = self._done.popleft()
+            found.append((self.path, *self._handed_over.pop(self.path.name)))
+        return found
+
+    def wait(self) -> None:
+        self._writer.wait()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _content(
+        self, position: Position, start: EpochStart, batch_digest: str | None, loss: float | None
+    ) -> Content:
+        weights = weights_of(self._run.model)
+        skeleton, tensors = encode(capture(self._run, start, batch_digest), where="the training")
+        return Content(
+            manifest=Manifest(
+                format=CHECKPOINT_FORMAT,
+                hasten=__version__,
+                torch=str(torch.__version__),
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
+                task=self._task,
+                seed=self._seed,
+                plan=self._plan,
+                position=position,
+                batches_per_epoch=batches_per_epoch(self._run),
+                healthy=_is_finite(self._run) and (loss is None or math.isfinite(loss)),
+                weights={name: form(each) for name, each in weights.items()},
+                optimizers=optimizer_names(self._run),
+                files=(),
+            ),
+            model=weights,
+            skeleton=skeleton,
+            tensors=tensors,
+        )
+
+
+def _name(position: Position) -> str:
+    return f"step-{position.step:08d}"
+
+
+@torch.no_grad()
+def _is_finite(run: Run) -> bool:
+    """Every weight; one question to the device."""
+    weights = [each.detach() for each in run.model.parameters() if each.is_floating_point()]
+    if not weights:
+        return True
+    norms = torch._foreach_norm(weights, math.inf)
+    return bool(torch.stack([each.float() for each in norms]).isfinite().all())
