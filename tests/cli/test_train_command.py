@@ -8,8 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jsonschema
@@ -21,11 +21,15 @@ from hasten.cli.main import hasten
 from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
 from hasten.host.environment import read_environment
-from hasten.records.plan import NAIVE, Plan
+from hasten.records.plan import Plan
 from hasten.records.recipe import Recipe
 from hasten.records.record import to_toml
 from hasten.records.training import RecipeClaim, TrainingSummary
+from hasten.report.training import TrainingDisplay
 from hasten.train.every import Every
+from hasten.train.fit import Wanted
+from hasten.train.signals import StopRequest
+from hasten.train.sinks import Sink
 from specimens import RECIPE, SUMMARY
 from terminal import lines_seen, plain_environment, run_on_terminal
 
@@ -40,28 +44,23 @@ class Fit:
 
     def __init__(self) -> None:
         self.summary: TrainingSummary = SUMMARY
-        self.asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        self.asked: list[Wanted] = []
 
-    def __call__(self, *arguments: Any, **options: Any) -> TrainingSummary:
-        self.asked.append((arguments, options))
+    def __call__(self, wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink]) -> TrainingSummary:
+        self.asked.append(wanted)
+        assert [type(each) for each in sinks] == [TrainingDisplay]
         print("said by the user's code")
         return self.summary
 
     @property
-    def plan(self) -> Any:
-        ((_, plan), _) = self.asked[0]
-        return plan
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return self.asked[0][1]
+    def wanted(self) -> Wanted:
+        return self.asked[0]
 
 
 @pytest.fixture
 def fit(monkeypatch: pytest.MonkeyPatch) -> Fit:
-    module, stand_in = ModuleType("hasten.train.fit"), Fit()
-    module.fit = stand_in  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "hasten.train.fit", module)
+    stand_in = Fit()
+    monkeypatch.setattr("hasten.train.fit.train", stand_in)
     return stand_in
 
 
@@ -85,22 +84,7 @@ def write_recipe(folder: Path, **fields: Any) -> str:
 def test_without_flags_the_training_is_as_it_is(fit: Fit) -> None:
     ended = train()
     assert ended.exit_code == 0, ended.output
-    (arguments, options) = fit.asked[0]
-    assert arguments == ("t.py:make", NAIVE)
-    display = options.pop("sinks")
-    assert len(display) == 1
-    assert options == {
-        "epochs": None,
-        "steps": None,
-        "seed": 0,
-        "checkpoint_dir": None,
-        "resume": False,
-        "checkpoint_every": None,
-        "evaluate_every": Every(1, "epoch"),
-        "log_every": 50,
-        "deterministic": False,
-        "claim": None,
-    }
+    assert fit.asked == [Wanted(task="t.py:make")]
 
 
 def test_every_flag_arrives(fit: Fit, tmp_path: Path) -> None:
@@ -109,24 +93,22 @@ def test_every_flag_arrives(fit: Fit, tmp_path: Path) -> None:
         *("--checkpoint-every", "10", "--evaluate-every", "20 steps", "--log-every", "5"),
         "--deterministic",
     )
-    expected = {
-        "epochs": None,
-        "steps": 100,
-        "seed": 7,
-        "checkpoint_dir": tmp_path,
-        "resume": True,
-        "checkpoint_every": 10,
-        "evaluate_every": Every(20, "step"),
-        "log_every": 5,
-        "deterministic": True,
-        "claim": None,
-    }
-    assert {name: fit.options[name] for name in expected} == expected
+    assert fit.wanted == Wanted(
+        task="t.py:make",
+        steps=100,
+        seed=7,
+        checkpoint_dir=tmp_path,
+        resume=True,
+        checkpoint_every=10,
+        evaluate_every=Every(20, "step"),
+        log_every=5,
+        deterministic=True,
+    )
 
 
 def test_flags_alone_are_parts_of_the_naive_plan(fit: Fit) -> None:
     train("--mixed-precision", "fp16", "--compile-model", "--gradient-checkpointing")
-    assert fit.plan == Plan(
+    assert fit.wanted.plan == Plan(
         parts={
             "mixed_precision": {"dtype": "fp16"},
             "compile": {},
@@ -138,22 +120,22 @@ def test_flags_alone_are_parts_of_the_naive_plan(fit: Fit) -> None:
 @pytest.mark.parametrize("level", OptimizationLevel)
 def test_a_level_is_a_config_with_the_flags_as_wishes(fit: Fit, level: OptimizationLevel) -> None:
     train("--level", level.value, "--mixed-precision", "none")
-    assert fit.plan == PerformanceConfig(optimization_level=level, enable_amp=False)
+    assert fit.wanted.plan == PerformanceConfig(optimization_level=level, enable_amp=False)
 
 
 def test_a_recipe_is_its_plan_and_its_claim(fit: Fit, tmp_path: Path) -> None:
     speed = replace(RECIPE.speed, rows_per_s=15_000.0)
     path = write_recipe(tmp_path, speed=speed)
     ended = train("--recipe", path)
-    assert fit.plan == RECIPE.as_plan()
-    assert fit.options["claim"] == RecipeClaim(path=path, ratio=1.5, rows_per_s=15_000.0)
+    assert fit.wanted.plan == RECIPE.as_plan()
+    assert fit.wanted.claim == RecipeClaim(path=path, ratio=1.5, rows_per_s=15_000.0)
     assert "note:" not in ended.stderr
 
 
 def test_a_recipe_that_flags_change_claims_nothing(fit: Fit, tmp_path: Path) -> None:
     ended = train("--recipe", write_recipe(tmp_path), "--mixed-precision", "bf16")
-    assert fit.plan == RECIPE.as_plan().with_part("mixed_precision", {"dtype": "bf16"})
-    assert fit.options["claim"] is None
+    assert fit.wanted.plan == RECIPE.as_plan().with_part("mixed_precision", {"dtype": "bf16"})
+    assert fit.wanted.claim is None
     assert "note: the flags change the plan of" in ended.stderr
 
 
@@ -225,6 +207,7 @@ def test_a_word_that_nobody_knows_is_refused(arguments: list[str], fit: Fit) -> 
         (STOPPED, 130),
         (replace(STOPPED, signal=int(signal.SIGTERM)), 143),
         (replace(STOPPED, signal=None), 1),
+        (replace(SUMMARY, signal=int(signal.SIGINT)), 0),  # it came when all was done
     ],
 )
 @pytest.mark.parametrize("flags", [[], ["--json"]])
@@ -289,7 +272,7 @@ def test_a_card_that_fails_loses_neither_the_training_nor_the_exit_code(
 
 
 STAND_IN = """
-import sys, types
+import sys
 sys.path.insert(0, {tests!r})
 import time
 from msgspec.structs import replace
@@ -298,7 +281,7 @@ from hasten.records.checkpoint import Position
 from hasten.errors import HastenError
 from hasten.train.sinks import Sinks
 
-def fit(task, plan, *, sinks, **options):
+def train(wanted, stop, sinks):
     sinks = Sinks(sinks)
     sinks.started(Position(step=0, epoch=0, batches=0), 300)
     for step in range(1, 301):
@@ -307,15 +290,14 @@ def fit(task, plan, *, sinks, **options):
         if step % 50 == 0:
             sinks.event(replace(STEP_EVENT, step=step))
             sinks.event(replace(EVALUATION_EVENT, step=step))
-        if step == 100 and task == "fails":
+        if step == 100 and wanted.task == "fails":
             raise HastenError("The model is gone.", fix="Bring it back.")
     summary = replace(SUMMARY, step=300, notes=tuple(sinks.dropped))
     sinks.ended(summary)
     return summary
 
-module = types.ModuleType("hasten.train.fit")
-module.fit = fit
-sys.modules["hasten.train.fit"] = module
+import hasten.train.fit
+hasten.train.fit.train = train
 sys.argv[1:] = ["train", *sys.argv[1:]]
 from hasten.cli.main import main
 main()
@@ -379,3 +361,41 @@ def test_a_reader_of_stdout_that_goes_away_does_not_change_the_exit_code() -> No
         told = running.stderr.read().decode()
     assert running.returncode == 0, told
     assert "Traceback" not in told
+
+
+BLOOM = [sys.executable, "-m", "hasten", "train", "gallery:bloom"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_training_that_is_stopped_goes_on_by_the_command_that_its_card_shows(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    """The real training, in real processes."""
+    with subprocess.Popen(
+        [*BLOOM, "--steps", "2000", "--checkpoint-dir", "run", "--log-every", "1"],
+        cwd=tmp_path,
+        env=plain_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stderr is not None
+        assert "step" in running.stderr.readline()
+        running.send_signal(number)
+        card, told = running.communicate(timeout=120)
+    assert running.returncode == code, told
+    assert card.startswith("STOPPED  gallery:bloom: ")
+    stopped_at = int(card.split()[2].replace(",", ""))
+    command = card.partition("\n  resume  ")[2].partition("  use it")[0].split()
+    assert command[-5:] == ["--checkpoint-dir", "run", "--log-every", "1", "--resume"]
+    resumed = [sys.executable, *command[1:]]
+    resumed[resumed.index("--steps") + 1] = str(stopped_at + 3)
+    ended = subprocess.run(
+        [*resumed, "--json"], cwd=tmp_path, env=plain_environment(), capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    assert (summary["resumed_from"], summary["step"]) == (stopped_at, stopped_at + 3)
+    events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
+    steps = [each["step"]["step"] for each in events if "step" in each]
+    assert steps == list(range(1, stopped_at + 4))
