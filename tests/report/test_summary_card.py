@@ -43,8 +43,8 @@ def test_the_card_says_what_ended_and_why() -> None:
 def test_the_card_has_all_its_figures() -> None:
     text = lines()
     for line in (
-        "loss 0.123 at the last step that was read",
-        "dice 0.91 in the last evaluation",
+        "training loss 0.123",
+        "evaluation loss 0.2, dice 0.91",
         "checkpoint out/step-640",
         "log out/events.jsonl",
         "throughput 14,550 rows/s",
@@ -91,7 +91,7 @@ def test_a_done_training_says_how_to_use_its_weights_first() -> None:
         "use it model.load_state_dict("
         "safetensors.torch.load_file('out/step-640/model.safetensors'))"
     )
-    assert go_on == f"go on {RESUME}, and a larger total"
+    assert go_on == f"go on {RESUME} # with a larger --epochs or --steps"
 
 
 def test_a_stopped_training_says_how_to_resume_first() -> None:
@@ -100,6 +100,10 @@ def test_a_stopped_training_says_how_to_resume_first() -> None:
     assert text[-2] == f"resume {RESUME}"
     assert text[-1].startswith("use it model.load_state_dict")
     assert "took 30 s, 40,960 rows since it was resumed at step 320" in text
+
+
+def test_without_an_evaluation_there_is_no_row_of_it() -> None:
+    assert not [line for line in lines(metrics={}) if line.startswith("evaluation")]
 
 
 @pytest.mark.parametrize("outcome", ["done", "stopped"])
@@ -111,8 +115,8 @@ def test_without_a_checkpoint_the_card_says_that_nothing_was_saved(outcome: str)
 
 def test_figures_that_are_missing_or_no_numbers_are_shown() -> None:
     text = lines(loss=float("nan"), metrics={"dice": None}, memory=Memory())
-    assert "loss nan at the last step that was read" in text
-    assert "dice - in the last evaluation" in text
+    assert "training loss nan" in text
+    assert "evaluation dice -" in text
     assert "peak memory not measured" in text
 
 

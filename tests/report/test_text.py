@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hasten.report.text import duration, printable, size
+from hasten.records.measurement import Memory
+from hasten.report.text import clock, duration, number, peak_memory, printable, size
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,38 @@ def test_a_duration_has_the_unit_that_suits_it(seconds: float, shown: str) -> No
 )
 def test_a_size_has_the_unit_that_suits_it(count: int, shown: str) -> None:
     assert size(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "-"),
+        (0.0, "0"),
+        (0.693147, "0.6931"),
+        (-12345.6, "-1.235e+04"),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+    ],
+)
+def test_a_number_of_any_size_is_a_few_characters(value: float | None, shown: str) -> None:
+    assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.0, "0:00"), (59.9, "0:59"), (60, "1:00"), (3599, "59:59"), (3600, "1:00:00")],
+)
+def test_a_clock_has_hours_only_where_there_are_any(seconds: float, shown: str) -> None:
+    assert clock(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("memory", "shown"),
+    [
+        (Memory(), "not measured"),
+        (Memory(host_bytes=1 << 20), "1 MiB of the process"),
+        (Memory(host_bytes=1 << 20, device_allocated_bytes=0), "0 B on the device"),
+    ],
+)
+def test_a_peak_of_memory_says_whose_it_is(memory: Memory, shown: str) -> None:
+    assert peak_memory(memory) == shown

@@ -40,7 +40,7 @@ class Options(TypedDict):
     deterministic: bool
     log_every: int
     evaluate_every: str
-    seed: int
+    seed: int | None
     as_json: bool
 
 
@@ -84,9 +84,7 @@ class Options(TypedDict):
     show_default=True,
     help="Steps (500) or epochs (2epochs).",
 )
-@click.option(
-    "--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the run."
-)
+@click.option("--seed", type=int, metavar="N", help="Seed of the run; else 0, or the checkpoint's.")
 @as_json
 @click.pass_context
 def train(context: click.Context, /, task: str, **options: Unpack[Options]) -> None:
@@ -100,25 +98,31 @@ def train(context: click.Context, /, task: str, **options: Unpack[Options]) -> N
 
     evaluate_every = Every.parse(options["evaluate_every"])
     plan, claim = _decide(task, options)
-    from hasten.train.fit import fit
+    from hasten.train.fit import Wanted
+    from hasten.train.fit import train as run_training
+    from hasten.train.signals import StopRequest
 
+    wanted = Wanted(
+        task=task,
+        plan=plan,
+        epochs=options["epochs"],
+        steps=options["steps"],
+        seed=options["seed"],
+        checkpoint_dir=options["checkpoint_dir"],
+        checkpoint_every=options["checkpoint_every"],
+        resume=options["resume"],
+        evaluate_every=evaluate_every,
+        log_every=options["log_every"],
+        deterministic=options["deterministic"],
+        claim=claim,
+    )
     for_people = sys.stderr if options["as_json"] else sys.stdout
-    with redirect_stdout(for_people), TrainingDisplay(TrainingConsole()) as display:
-        summary = fit(
-            task,
-            plan,
-            epochs=options["epochs"],
-            steps=options["steps"],
-            seed=options["seed"],
-            checkpoint_dir=options["checkpoint_dir"],
-            resume=options["resume"],
-            checkpoint_every=options["checkpoint_every"],
-            evaluate_every=evaluate_every,
-            log_every=options["log_every"],
-            deterministic=options["deterministic"],
-            claim=claim,
-            sinks=[display],
-        )
+    with (
+        redirect_stdout(for_people),
+        TrainingDisplay(TrainingConsole()) as display,
+        StopRequest() as stop,
+    ):
+        summary = run_training(wanted, stop, [display])
     _show(summary, _resuming(context), as_json=options["as_json"])
     context.exit(_exit_code(summary))
 
@@ -236,6 +240,6 @@ def _show_plainly(summary: "TrainingSummary", error: BaseException) -> None:
 
 
 def _exit_code(summary: "TrainingSummary") -> int:
-    if summary.signal is not None:
-        return EXIT_BY_SIGNAL + summary.signal
-    return 0 if summary.outcome == "done" else EXIT_STOPPED
+    if summary.outcome == "done":
+        return 0
+    return EXIT_STOPPED if summary.signal is None else EXIT_BY_SIGNAL + summary.signal

@@ -45,17 +45,15 @@ def _section(title: str, body: RenderableType) -> list[RenderableType]:
 
 
 def _results(summary: TrainingSummary) -> RenderableType:
-    rows = [("loss", f"{number(summary.loss)} at the last step that was read")]
+    rows = [("training loss", number(summary.loss))]
+    metrics = [f"{printable(name)} {number(value)}" for name, value in summary.metrics.items()]
+    if metrics:
+        rows.append(("evaluation", ", ".join(metrics)))
     rows += [
-        (printable(name), f"{number(value)} in the last evaluation")
-        for name, value in summary.metrics.items()
+        ("checkpoint", printable(summary.checkpoint or "none")),
+        ("log", printable(summary.log or "none")),
     ]
-    rows += [(what, printable(path or "none")) for what, path in _files(summary)]
     return _grid(rows)
-
-
-def _files(summary: TrainingSummary) -> list[tuple[str, str | None]]:
-    return [("checkpoint", summary.checkpoint), ("log", summary.log)]
 
 
 def _speed(summary: TrainingSummary) -> RenderableType:
@@ -108,7 +106,7 @@ def _next(summary: TrainingSummary, resume: str) -> list[tuple[str, str]]:
         return [use]
     if summary.outcome == "stopped":
         return [("resume", printable(resume)), use]
-    return [use, ("go on", f"{printable(resume)}, and a larger total")]
+    return [use, ("go on", f"{printable(resume)}  # with a larger --epochs or --steps")]
 
 
 def _grid(rows: list[tuple[str, str]]) -> Table:
