@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from hasten.techniques.technique import Part as Part
     from hasten.techniques.technique import Stage as Stage
     from hasten.techniques.technique import Technique as Technique
+    from hasten.train.every import Every as Every
+    from hasten.train.fit import fit as fit
 
 _HOMES = {
     "CannotApply": "hasten.techniques.technique",
     "Effect": "hasten.techniques.technique",
+    "Every": "hasten.train.every",
     "HastenError": "hasten.errors",
     "MemoryFormat": "hasten.config",
     "Metric": "hasten.task.task",
@@ -50,6 +53,7 @@ _HOMES = {
     "Technique": "hasten.techniques.technique",
     "TrainingOptimizer": "hasten.optimizer",
     "evaluate": "hasten.runtime.evaluate",
+    "fit": "hasten.train.fit",
     "register_technique": "hasten.techniques.registry",
 }
 

@@ -125,6 +125,7 @@ def train(wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink] = ()) -> Trai
         if isinstance(plan, PerformanceConfig):
             plan = plan.resolve(read_environment(), read_traits(pipeline))
         run = Run(pipeline, plan)
+        cleanup.callback(run.undo)
         position, epoch, notes = START, None, []
         if saved is not None:
             refuse_another_training(saved.manifest, run, saved.path)

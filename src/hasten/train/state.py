@@ -53,7 +53,7 @@ def capture(run: Run, start: EpochStart, batch_digest: str | None) -> Tree:
             for name, buffer in pipeline.model.named_buffers()
             if name not in pipeline.model.state_dict(keep_vars=True)
         },
-        "own weights of the loss": _outside(pipeline),
+        "own weights of the loss": [each.detach() for each in _outside(pipeline)],
         "gradients": {
             place: each.grad for place, each in _left_alone(pipeline) if each.grad is not None
         },
@@ -84,6 +84,8 @@ def restore(run: Run, weights: dict[str, Tensor], tree: Tree) -> None:
             parameter.grad = _like(parameter, tree["gradients"][place])
     for optimizer, held in zip(pipeline.optimizers, tree["optimizers"], strict=True):
         _restore_optimizer(optimizer, held)
+        # It has stepped, in another process; a scheduler would warn that it has not.
+        optimizer._opt_called = True  # type: ignore[attr-defined]
     for scheduler, held in zip(pipeline.schedulers, tree["schedulers"], strict=True):
         scheduler.load_state_dict(held)
     if pipeline.scaler is not None and tree["scaler"] is not None:
