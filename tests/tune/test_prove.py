@@ -6,10 +6,16 @@ from pathlib import Path
 import pytest
 
 from hasten.measure.lab import Lab
-from hasten.measure.messages import BaselineTraced, CandidateTraced, DataDigested
-from hasten.records.plan import Plan, Rung
-from hasten.records.verdict import NumericsClaim
-from hasten.tune.prove import Prover, check_bitwise, check_data_digests, check_start
+from hasten.measure.messages import BaselineTraced, CandidateTraced, DataDigested, Trained
+from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.verdict import Check, NumericsClaim
+from hasten.tune.prove import (
+    Prover,
+    check_bitwise,
+    check_data_digests,
+    check_resuming,
+    check_start,
+)
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 
@@ -164,3 +170,32 @@ def test_data_must_be_equal_complete_and_draw_the_same_randomness(
     plan: DataDigested, verdict: str
 ) -> None:
     assert check_data_digests(_digested("a", "b"), plan).verdict == verdict
+
+
+def test_a_training_that_is_stopped_goes_on_to_the_bit(prover: Prover) -> None:
+    check = prover.prove_resuming(Plan(parts={"harmless": {}, "fused_optimizer": {}}))
+    assert check.verdict == "proven", check
+    assert check.why == "100 steps equal 50, a stop and 50 more, to the bit"
+
+
+def test_a_training_with_a_memory_that_no_checkpoint_has_is_refuted() -> None:
+    with Lab(f"{PLANTED}:counting", seed=3) as lab:
+        check = Prover(lab, lab.describe().traits, seed=3).prove_resuming(NAIVE)
+    assert check.verdict == "refuted", check
+    assert check.why.endswith(" is another after 50 steps, a stop and 50 more")
+
+
+def test_a_restless_training_says_nothing_of_its_checkpoints() -> None:
+    one, other, third = (Trained(state={"weight": each}, applied=()) for each in "abc")
+    assert check_resuming(one, one, one).verdict == "proven"
+    assert check_resuming(one, other, one).verdict == "refuted"
+    assert check_resuming(one, other, third).verdict == "not_proven"
+
+
+def test_a_claim_is_held_to_one_more_check() -> None:
+    claim = NumericsClaim(rung=Rung.BITWISE, verdict="proven", checks=())
+    held = Check(name="resume", verdict="proven", why="equal")
+    lost = Check(name="resume", verdict="refuted", why="weight is another")
+    assert claim.with_check(held).verdict == "proven"
+    assert claim.with_check(lost).verdict == "refuted"
+    assert claim.with_check(held).with_check(lost).why() == "weight is another"

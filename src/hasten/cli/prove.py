@@ -11,9 +11,12 @@ from hasten.cli.options import as_json, print_json, print_rich
 @click.argument("task")
 @click.argument("recipe", type=click.Path(path_type=Path))
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
+@click.option("--resume", is_flag=True, help="Also: 100 steps equal 50, a stop and 50 more.")
 @as_json
 @click.pass_context
-def prove(context: click.Context, task: str, recipe: Path, seed: int, as_json: bool) -> None:
+def prove(
+    context: click.Context, task: str, recipe: Path, seed: int, resume: bool, as_json: bool
+) -> None:
     """Prove RECIPE for TASK anew: faster here, and the same training.
 
     Exit 0: proven. 1: not proven, or refuted. 2: a fault.
@@ -25,7 +28,7 @@ def prove(context: click.Context, task: str, recipe: Path, seed: int, as_json: b
     from hasten.tune.bench import prove as run_prove
 
     with Progress(Console(stderr=True)) as progress:
-        report = run_prove(task, recipe, seed=seed, tell=progress.tell)
+        report = run_prove(task, recipe, seed=seed, resume=resume, tell=progress.tell)
     if as_json:
         print_json(report)
     else:

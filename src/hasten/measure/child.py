@@ -25,6 +25,7 @@ from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
 from hasten.measure.phases import measure_phases
+from hasten.measure.resuming import train_for
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
@@ -73,6 +74,8 @@ class Child:
                 return digests.digest_data(self.run, request.epochs, request.limit_s)
             case messages.Trace():
                 return numerics.trace(self.run, request)
+            case messages.TrainFor():
+                return train_for(request)
 
     @property
     def run(self) -> Run:

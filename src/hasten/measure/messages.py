@@ -164,6 +164,24 @@ class CandidateTraced(Reply, frozen=True, kw_only=True):
     """Techniques that turned out not to have taken part."""
 
 
+class TrainFor(Request, frozen=True, kw_only=True):
+    """Train from the beginning, or go on from the checkpoint in the folder, and save the end."""
+
+    task: str
+    plan: Plan
+    seed: int
+    steps: int
+    """Of the whole training."""
+    folder: str
+    resume: bool
+
+
+class Trained(Reply, frozen=True, kw_only=True):
+    state: dict[str, str]
+    """Digests of all that the last checkpoint holds."""
+    applied: tuple[Applied, ...]
+
+
 class Failed(Reply, frozen=True, kw_only=True):
     """The request could not be done. ``kind`` tells the user's errors from a technique's."""
 
@@ -174,7 +192,9 @@ class Failed(Reply, frozen=True, kw_only=True):
     detail: str = ""
 
 
-AnyRequest = Describe | Start | Warm | TimeBlock | MeasurePhases | ReadMemory | DigestData | Trace
+AnyRequest = (
+    Describe | Start | Warm | TimeBlock | MeasurePhases | ReadMemory | DigestData | Trace | TrainFor
+)
 AnyReply = (
     Described
     | Started
@@ -185,5 +205,6 @@ AnyReply = (
     | DataDigested
     | BaselineTraced
     | CandidateTraced
+    | Trained
     | Failed
 )

@@ -37,7 +37,7 @@ class Comparison(Record, frozen=True, kw_only=True):
 class Check(Record, frozen=True, kw_only=True):
     """One thing that was compared, with its figures in words."""
 
-    name: Literal["start", "data", "bitwise", "rounding"]
+    name: Literal["start", "data", "bitwise", "rounding", "resume"]
     verdict: Verdict
     why: str
 
@@ -46,6 +46,11 @@ class NumericsClaim(Record, frozen=True, kw_only=True):
     rung: Rung
     verdict: Verdict
     checks: tuple[Check, ...]
+
+    def with_check(self, check: Check) -> "NumericsClaim":
+        """The same, held to one more."""
+        verdict = self.verdict if check.verdict == "proven" else check.verdict
+        return NumericsClaim(rung=self.rung, verdict=verdict, checks=(*self.checks, check))
 
     def why(self) -> str:
         """The first check that did not hold, else the last one."""

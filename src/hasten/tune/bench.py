@@ -45,8 +45,9 @@ def bench(task: str, a: str, b: str, *, seed: int, tell: Tell) -> BenchReport:
     )
 
 
-def prove(task: str, path: Path, *, seed: int, tell: Tell) -> ProofReport:
-    """Measure and prove a recipe anew. Where it was made is reported and decides nothing."""
+def prove(task: str, path: Path, *, seed: int, tell: Tell, resume: bool = False) -> ProofReport:
+    """Measure and prove a recipe anew; with ``resume`` also that a stopped training goes on to the
+    bit. Where the recipe was made is reported and decides nothing."""
     recipe = read_recipe(path)
     plan = recipe.as_plan()
     with Lab(task, seed) as lab:
@@ -59,7 +60,11 @@ def prove(task: str, path: Path, *, seed: int, tell: Tell) -> ProofReport:
                 fix="Take that part out of the plan.",
             )
         tell("proving that the training stays the same")
-        numerics = Prover(lab, described.traits, seed).prove(plan, rung, check_data=True)
+        prover = Prover(lab, described.traits, seed)
+        numerics = prover.prove(plan, rung, check_data=True)
+        if resume and numerics.verdict == "proven":
+            tell("proving that a stopped training goes on as if it had not been")
+            numerics = numerics.with_check(prover.prove_resuming(plan))
         control = measure_noise(lab, NAIVE, tell)
         confirmation = confirm(lab, NAIVE, plan, tell)
     speed = claim_speed(confirmation, noise_floor(control))

@@ -17,6 +17,7 @@ DATA_LIMIT_S = 120.0
 UNSTEADY = 10.0
 """How many times what rounding may cause a naive training may differ from itself, as sums of no
 fixed order do on a GPU, and still be compared with."""
+RESUME_STEPS = 100
 LOSS_ROUNDING = 1e-6
 """Relative: the last digits of an fp32 loss."""
 
@@ -48,6 +49,37 @@ class Prover:
             worker.close()
         verdict = checks[-1].verdict if checks else "not_proven"
         return NumericsClaim(rung=rung, verdict=verdict, checks=tuple(checks))
+
+    def prove_resuming(self, plan: Plan) -> Check:
+        """A training in two processes, the second of which goes on from a checkpoint of the first,
+        against one that was never stopped."""
+        try:
+            whole = self._train(plan, "whole", RESUME_STEPS)
+            self._train(plan, "parts", RESUME_STEPS // 2)
+            parts = self._train(plan, "parts", RESUME_STEPS, resume=True)
+            if parts.state == whole.state:
+                return check_resuming(whole, parts, whole)
+            return check_resuming(whole, parts, self._train(plan, "again", RESUME_STEPS))
+        except WorkerFailure as failure:
+            why = failure.failed.what.splitlines()[0]
+            return Check(name="resume", verdict="not_proven", why=why)
+
+    def _train(
+        self, plan: Plan, folder: str, steps: int, *, resume: bool = False
+    ) -> messages.Trained:
+        worker = self._lab.worker()
+        try:
+            request = messages.TrainFor(
+                task=self._lab.task,
+                plan=plan,
+                seed=self._seed,
+                steps=steps,
+                folder=str(self._lab.folder / folder),
+                resume=resume,
+            )
+            return worker.ask(request, messages.Trained)
+        finally:
+            worker.close()
 
     def _checks(self, worker: Worker, plan: Plan, rung: Rung, check_data: bool) -> Iterator[Check]:
         self._run_baseline(rung, check_data)
@@ -123,6 +155,23 @@ def check_data_digests(naive: messages.DataDigested, plan: messages.DataDigested
         return Check(name="data", verdict="refuted", why=why)
     why = f"{len(naive.batches)} batches of {DATA_EPOCHS} epochs equal to the bit"
     return Check(name="data", verdict="proven", why=why)
+
+
+def check_resuming(
+    whole: messages.Trained, parts: messages.Trained, again: messages.Trained
+) -> Check:
+    """``again`` is the whole once more, which tells a wrong checkpoint from a restless training."""
+    half = RESUME_STEPS // 2
+    if parts.state == whole.state:
+        why = f"{RESUME_STEPS} steps equal {half}, a stop and {half} more, to the bit"
+        return Check(name="resume", verdict="proven", why=why)
+    if again.state != whole.state:
+        why = "the training does not repeat itself to the bit, stopped or not"
+        return Check(name="resume", verdict="not_proven", why=why)
+    names = sorted(whole.state.keys() | parts.state.keys())
+    unequal = next(key for key in names if whole.state.get(key) != parts.state.get(key))
+    why = f"{unequal} is another after {half} steps, a stop and {half} more"
+    return Check(name="resume", verdict="refuted", why=why)
 
 
 def check_bitwise(naive: messages.BaselineTraced, plan: messages.CandidateTraced) -> Check:
