@@ -13,7 +13,7 @@ from hasten.records.checkpoint import Position
 from hasten.records.measurement import Memory
 from hasten.report.bar import bar_line
 from hasten.report.training import LINE_S, REFRESH_S, TrainingDisplay
-from specimens import CHECKPOINT_EVENT, EVALUATION_EVENT, NOTE_EVENT, STEP_EVENT, SUMMARY
+from specimens import CHECKPOINT_EVENT, EVALUATION_EVENT, STEP_EVENT, SUMMARY
 from terminal import CONTROL, lines_seen, plain_environment, run_on_terminal
 
 replace = msgspec.structs.replace
