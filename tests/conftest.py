@@ -51,8 +51,9 @@ def _state() -> dict[str, object]:
 
 def _lives(process: psutil.Process) -> bool:
     try:
-        # torch.compile keeps a pool of compiler processes for the life of the interpreter.
+        # Kept for the life of the interpreter: torch.compile's pool, and multiprocessing's own.
+        kept = ("torch/_inductor", "multiprocessing.forkserver", "multiprocessing.resource_tracker")
         command = " ".join(process.cmdline())
-        return process.status() != psutil.STATUS_ZOMBIE and "torch/_inductor" not in command
+        return process.status() != psutil.STATUS_ZOMBIE and not any(map(command.count, kept))
     except psutil.NoSuchProcess:
         return False

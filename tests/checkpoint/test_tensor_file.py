@@ -52,7 +52,9 @@ def test_the_bytes_are_those_of_the_library(dtype: torch.dtype, path: Path) -> N
 
 
 def test_types_of_all_widths_in_one_file_are_aligned(path: Path) -> None:
-    tensors = {f"{dtype}": torch.ones(3).to(dtype) for dtype in DTYPES if "float4" not in str(dtype)}
+    tensors = {
+        f"{dtype}": torch.ones(3).to(dtype) for dtype in DTYPES if "float4" not in str(dtype)
+    }
     write_tensors(path, tensors)
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
@@ -93,7 +95,7 @@ def test_tensors_that_were_read_do_not_hang_on_the_file(path: Path) -> None:
     assert torch.equal(read["a"], torch.ones(100_000))
 
 
-@pytest.mark.parametrize("name", ["", "ä\n\x1b[2J\"\\", "a b", "\U0001f600"])
+@pytest.mark.parametrize("name", ["", 'ä\n\x1b[2J"\\', "a b", "\U0001f600"])
 def test_odd_names_come_back(name: str, path: Path) -> None:
     write_tensors(path, {name: torch.ones(1)})
     assert list(safetensors.torch.load_file(path)) == [name]
@@ -106,7 +108,9 @@ def test_names_that_the_format_cannot_hold_are_refused(name: str, path: Path) ->
     assert not path.exists()
 
 
-@pytest.mark.parametrize("tensor", [torch.ones(1, dtype=torch.complex128), torch.eye(2).to_sparse()])
+@pytest.mark.parametrize(
+    "tensor", [torch.ones(1, dtype=torch.complex128), torch.eye(2).to_sparse()]
+)
 def test_tensors_that_the_format_cannot_hold_are_refused(tensor: Tensor, path: Path) -> None:
     with pytest.raises(HastenError, match="cannot hold"):
         write_tensors(path, {"a": tensor})

@@ -68,8 +68,11 @@ class Loop:
             self._note(words)
         if self._saver is not None:
             self._saver.try_out(self._position(), self._epoch_start())
-        self._train()
-        return self._end()
+        try:
+            self._train()
+            return self._end()
+        finally:
+            self._epoch = None  # ends its workers
 
     def _train(self) -> None:
         while not self._is_over():
