@@ -13,7 +13,7 @@ from hasten.records.checkpoint import Position
 from hasten.records.measurement import Memory
 from hasten.report.bar import bar_line
 from hasten.report.training import LINE_S, REFRESH_S, TrainingDisplay
-from specimens import CHECKPOINT_EVENT, EVALUATION_EVENT, NOTE_EVENT, STEP_EVENT, SUMMARY
+from specimens import CHECKPOINT_EVENT, EVALUATION_EVENT, STEP_EVENT, SUMMARY
 from terminal import CONTROL, lines_seen, plain_environment, run_on_terminal
 
 replace = msgspec.structs.replace
@@ -126,9 +126,8 @@ def test_a_pipe_has_plain_lines_without_control_characters(total: int | None) ->
     figures = "loss 0.6931  12,345 rows/s  wait 3 %  361 MiB"
     first = " 1,000" if total else "1,000"
     assert lines[0] == f"   0:02  step {first}{of}  {figures}"
-    assert lines[1] == f"   0:02  step 10,000{of}  {figures}"
-    assert lines[2].startswith("   0:03  evaluation at step 64")
-    assert [line for line in lines[3:] if line] == lines[3:5]
+    assert [line.split()[1] for line in lines[1:4]] == ["evaluation", "checkpoint", "note"]
+    assert lines[4:] == [f"   0:02  step 10,000{of}  {figures}", ""]
     assert done.stdout == b"said by the user\nthe card\n"
 
 
@@ -165,17 +164,6 @@ def test_steps_are_told_once_a_second_the_first_and_the_last_always() -> None:
     assert steps[0] == "1"
     assert steps[-1] == "100"
     assert 10 <= len(steps) <= 12
-
-
-def test_the_step_before_something_else_is_told_first() -> None:
-    display, _, file = make_display()
-    display.started(START, 100)
-    for step in (1, 2, 3):
-        display.event(replace(STEP_EVENT, step=step))
-    display.event(NOTE_EVENT)
-    display.ended(SUMMARY)
-    words = [line.split()[1:3] for line in file.getvalue().splitlines()]
-    assert words == [["step", "1/100"], ["step", "3/100"], ["note", "at"]]
 
 
 def test_every_other_event_is_told_however_many_there_are() -> None:

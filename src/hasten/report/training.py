@@ -86,7 +86,6 @@ class TrainingDisplay:
             if self._live is None and self._now() >= self._due:
                 self._tell_step()
             return
-        self._tell_step()
         self._print(event.elapsed_s, _happened(event))
 
     def ended(self, summary: TrainingSummary) -> None:
