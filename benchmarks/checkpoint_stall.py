@@ -185,7 +185,8 @@ def _manifest(step: int) -> Manifest:
         batches_per_epoch=None,
         healthy=True,
         weights={},
-        optimizers=("AdamW",),
+        optimizers=("AdamW of 2 weights",),
+        schedulers=(),
         files=(),
     )
 

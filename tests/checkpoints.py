@@ -21,7 +21,8 @@ def make_manifest(step: int, *, healthy: bool = True) -> Manifest:
         batches_per_epoch=10,
         healthy=healthy,
         weights={"weight": "float32[4, 3]"},
-        optimizers=("AdamW",),
+        optimizers=("AdamW of 2 weights",),
+        schedulers=(),
         files=(),
     )
 

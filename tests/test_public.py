@@ -21,7 +21,7 @@ COMMANDS = {
     "bench": ["TASK", "A", "B", "--seed", "--json"],
     "env": ["--json"],
     "explain": ["TECHNIQUE", "--json"],
-    "prove": ["TASK", "RECIPE", "--seed", "--json"],
+    "prove": ["TASK", "RECIPE", "--seed", "--resume", "--json"],
     "train": [
         "TASK",
         "--recipe",
@@ -47,6 +47,7 @@ COMMANDS = {
 NAMES = [
     "CannotApply",
     "Effect",
+    "Every",
     "HastenError",
     "MemoryFormat",
     "Metric",
@@ -64,6 +65,7 @@ NAMES = [
     "Technique",
     "TrainingOptimizer",
     "evaluate",
+    "fit",
     "register_technique",
 ]
 

@@ -196,7 +196,9 @@ def test_the_manifest_goes_with_its_tensors(store: GatedStore) -> None:
     content = dataclasses.replace(make_content(1), manifest=make_manifest(1, healthy=False))
     with BackgroundWriter(store) as writer:
         writer.save(content)
-    assert not store.read().manifest.healthy
+    assert not store.read(1).manifest.healthy
+    with pytest.raises(HastenError, match="not finite"):
+        store.read()
 
 
 ENDING = """

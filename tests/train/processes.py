@@ -77,7 +77,8 @@ def bits_at(folder: Path, step: int) -> dict[str, Tensor]:
     """All tensors of a checkpoint: weights, optimizer, random generators."""
     path = folder / f"step-{step:08d}"
     weights = load_file(path / "model.safetensors")
-    return {**weights, **load_file(path / "state.safetensors")}
+    tensors = {**weights, **load_file(path / "state.safetensors")}
+    return {name: each.clone() for name, each in tensors.items()}  # they hang on the file
 
 
 def same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:

@@ -130,8 +130,8 @@ class Store:
         return path
 
     def read(self, step: int | None = None) -> Saved:
-        """The newest that is whole, or that of a step. What was wrong with newer ones is told in
-        its complaints."""
+        """The newest that is whole and healthy, or that of a step, healthy or not. What was wrong
+        with newer ones is told in its complaints."""
         for _ in range(MOST_SCANS):
             folders = find_folders(self.folder)
             saved, complaints, is_settled = self._read_newest(folders, step)
@@ -154,7 +154,10 @@ class Store:
             if step is not None and folder.step != step:
                 continue
             try:
-                return load(folder), complaints, is_settled
+                saved = load(folder)
+                if saved.manifest.healthy or step is not None:
+                    return saved, complaints, is_settled
+                complaints.append(f"{folder.path} has weights, or a loss, that are not finite.")
             except FileNotFoundError:
                 is_settled = False
             except HastenError as error:

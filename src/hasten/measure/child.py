@@ -25,8 +25,8 @@ from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
 from hasten.measure.phases import measure_phases
-from hasten.measure.resuming import train_for
 from hasten.measure.rest import wait_for_children_to_rest
+from hasten.measure.resuming import train_for
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
 from hasten.runtime.memory import read_memory

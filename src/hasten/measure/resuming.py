@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 
 from hasten.checkpoint.folders import MODEL, Saved
 from hasten.checkpoint.store import Store
-from hasten.measure.messages import TrainFor, Trained
+from hasten.measure.messages import Trained, TrainFor
 from hasten.measure.numerics import make_deterministic
 from hasten.task.digest import digest
 from hasten.task.load import build_task, load_factory

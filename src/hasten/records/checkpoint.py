@@ -41,5 +41,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     weights: dict[str, str]
     """Each weight and buffer of the model with its form, such as ``float32[128, 64]``."""
     optimizers: tuple[str, ...]
+    """Each by its class and how many weights it has, such as ``AdamW of 6 weights``."""
+    schedulers: tuple[str, ...]
     """Their classes."""
     files: tuple[StoredFile, ...]

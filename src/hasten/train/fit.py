@@ -143,7 +143,7 @@ def train(wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink] = ()) -> Trai
                 task=name,
                 seed=seed,
                 plan=plan.parts,
-                from_step=position.step,
+                gone_on_from=saved,
             )
             cleanup.callback(saver.close)
             sinks = (EventLog(store.folder / EVENTS), *sinks)

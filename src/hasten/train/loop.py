@@ -161,6 +161,9 @@ class Loop:
 
     def _note(self, words: str) -> None:
         self._notes.append(words)
+        self._say(words)
+
+    def _say(self, words: str) -> None:
         self._sinks.event(NoteEvent(step=self._step, elapsed_s=self._meter.elapsed_s, words=words))
 
     def _save(self, saver: Saver) -> None:
@@ -190,6 +193,8 @@ class Loop:
         for event in self._meter.finish(self._epochs):
             self._sinks.event(event)
         if self._saver is not None:
+            if self._stop.signal is not None:
+                self._say(f"{self._stop.words}: saving; another Ctrl-C leaves without")
             if self._saver.saved_step != self._step:
                 self._saver.wait()
                 self._save(self._saver)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+from torch.optim import Optimizer
 
 from hasten.errors import HastenError
 from hasten.records.checkpoint import Manifest
@@ -23,8 +24,17 @@ def forms(run: Run) -> dict[str, str]:
     return {name: form(each) for name, each in weights_of(run.model).items()}
 
 
-def optimizer_names(run: Run) -> tuple[str, ...]:
-    return tuple(type(each).__name__ for each in run.pipeline.optimizers)
+def optimizers_of(run: Run) -> tuple[str, ...]:
+    return tuple(_words(each) for each in run.pipeline.optimizers)
+
+
+def _words(optimizer: Optimizer) -> str:
+    counts = " + ".join(str(len(group["params"])) for group in optimizer.param_groups)
+    return f"{type(optimizer).__name__} of {counts} weights"
+
+
+def schedulers_of(run: Run) -> tuple[str, ...]:
+    return tuple(type(each).__name__ for each in run.pipeline.schedulers)
 
 
 def batches_per_epoch(run: Run) -> int | None:
@@ -43,13 +53,18 @@ def refuse_another_task(manifest: Manifest, task: str | None, path: Path) -> Non
 def refuse_another_training(manifest: Manifest, run: Run, path: Path) -> None:
     """By its weights, optimizers and data."""
     here = forms(run)
-    for name in manifest.weights.keys() | here.keys():
+    for name in sorted(manifest.weights.keys() | here.keys()):
         there, now = manifest.weights.get(name, "nothing"), here.get(name, "nothing")
         if there != now:
             raise _does_not_fit(path, f"its model has {there} at {name}, and this one {now}")
-    if manifest.optimizers != optimizer_names(run):
-        there, now = ", ".join(manifest.optimizers), ", ".join(optimizer_names(run))
+    if manifest.optimizers != optimizers_of(run):
+        there, now = ", ".join(manifest.optimizers), ", ".join(optimizers_of(run))
         raise _does_not_fit(path, f"it was trained by {there}, and this is {now}")
+    if manifest.schedulers != schedulers_of(run):
+        there, now = (
+            ", ".join(each) or "none" for each in (manifest.schedulers, schedulers_of(run))
+        )
+        raise _does_not_fit(path, f"its schedulers are {there}, and these {now}")
     if manifest.position.batches and manifest.batches_per_epoch != batches_per_epoch(run):
         raise _does_not_fit(
             path,

@@ -12,13 +12,14 @@ import torch
 from hasten import __version__
 from hasten.checkpoint.background import BackgroundWriter
 from hasten.checkpoint.codec import encode
+from hasten.checkpoint.folders import Saved
 from hasten.checkpoint.store import Content, Store
 from hasten.records.checkpoint import CHECKPOINT_FORMAT, Manifest, Position
 from hasten.records.plan import RawPart
 from hasten.runtime.epochs import EpochStart
 from hasten.runtime.run import Run
 from hasten.task.digest import digest
-from hasten.train.resume import batches_per_epoch, form, optimizer_names
+from hasten.train.resume import batches_per_epoch, form, optimizers_of, schedulers_of
 from hasten.train.state import capture, weights_of
 
 INTERVAL_S = 600.0
@@ -37,7 +38,7 @@ class Saver:
         task: str | None,
         seed: int,
         plan: dict[str, RawPart],
-        from_step: int,
+        gone_on_from: Saved | None,
     ) -> None:
         self._run, self._every = run, every
         self._task, self._seed, self._plan = task, seed, plan
@@ -45,9 +46,9 @@ class Saver:
         self._writer = BackgroundWriter(store, on_done=self._done.append)
         self._last_s = time.monotonic()
         self._handed_over: dict[str, tuple[Manifest, float]] = {}
-        self.saved_step = from_step
+        self.saved_step = gone_on_from.manifest.position.step if gone_on_from else 0
         """Of the last checkpoint that was handed over, or gone on from."""
-        self.path: Path | None = None
+        self.path: Path | None = gone_on_from.path if gone_on_from else None
         """The last checkpoint that is whole."""
         self.folder = store.folder
 
@@ -103,7 +104,8 @@ class Saver:
                 batches_per_epoch=batches_per_epoch(self._run),
                 healthy=_is_finite(self._run) and (loss is None or math.isfinite(loss)),
                 weights={name: form(each) for name, each in weights.items()},
-                optimizers=optimizer_names(self._run),
+                optimizers=optimizers_of(self._run),
+                schedulers=schedulers_of(self._run),
                 files=(),
             ),
             model=weights,
