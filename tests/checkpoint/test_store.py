@@ -386,3 +386,45 @@ def test_reading_follows_a_checkpoint_that_moves_away(
     monkeypatch.setattr(folders, "read_manifest", moving)
     check_is(Store(tmp_path).read(), 10)
     assert not moves
+
+
+def test_reading_does_not_mix_a_checkpoint_with_its_replacement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer replaces the newest after the reader has verified it, before it is loaded."""
+    real = folders.read_tensors
+    store = Store(tmp_path).open()
+    store.write(make_content(10, seed=7))
+    moves = [True]
+
+    def moving(path: Path) -> Any:
+        if moves:
+            moves.pop()
+            store.write(make_content(10, seed=8))
+        return real(path)
+
+    monkeypatch.setattr(folders, "read_tensors", moving)
+    saved = Store(tmp_path).read()
+    store.close()
+    assert (saved.manifest.seed, saved.complaints) == (8, ())
+    assert not moves
+
+
+def test_a_checkpoint_that_was_replaced_while_it_was_verified_is_no_complaint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = folders.find_damage
+    store = Store(tmp_path).open()
+    store.write(make_content(10, seed=7, numbers=12))
+    moves = [True]
+
+    def moving(path: Path, manifest: Any) -> list[str]:
+        if moves:
+            moves.pop()
+            store.write(make_content(10, seed=8, numbers=13))
+        return real(path, manifest)
+
+    monkeypatch.setattr(folders, "find_damage", moving)
+    saved = Store(tmp_path).read()
+    store.close()
+    assert (saved.manifest.seed, saved.complaints) == (8, ())
