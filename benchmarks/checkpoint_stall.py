@@ -3,10 +3,11 @@
 A model and its AdamW state, as many bytes as asked for, are saved in pairs within one process, in
 random order within each pair: by ``BackgroundWriter.save``, whose call is timed (the stall) and
 beside whose write steps go on, and by a copy to kept host buffers with ``Store.write`` after it
-(the synchronous write), after which as many steps run alone. A ratio is of one pair; of all pairs
+(the synchronous write), after which steps run alone. A ratio is of one pair; of all pairs
 the median is told with the smallest and the largest. The first save, which takes fresh memory from
-the kernel, is told apart. ``lost`` is all that a background save costs the training: the stall, and
-what the steps beside the write take more than alone. Files go to a real disk and are flushed.
+the kernel, is told apart. ``lost_ratio`` is all that a background save costs the training, as part
+of the synchronous write: the stall, and what the steps beside the write take more than alone, by
+their medians. Files go to a real disk and are flushed.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from results_file import RESULTS, write_results
 
 WIDTH = 1024
 BATCH = 32
+STEPS_ALONE = 10
 BAR = 0.05
 
 
@@ -70,15 +72,18 @@ def main() -> None:
     arguments = _parse()
     training = Training(arguments.megabytes * 1_000_000, arguments.device)
     rows = []
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        with Store(Path(folder)) as store, BackgroundWriter(store) as writer:
-            bench = Bench(training, store, writer)
-            first = bench.save_beside(steps=False)
-            bench.save_at_once()
-            order = random.Random(arguments.seed)
-            for _ in range(arguments.pairs):
-                rows.append(bench.pair(beside_first=order.random() < 0.5))
-                print({key: _short(value) for key, value in rows[-1].items()})
+    with (
+        tempfile.TemporaryDirectory(dir=arguments.folder) as folder,
+        Store(Path(folder)) as store,
+        BackgroundWriter(store) as writer,
+    ):
+        bench = Bench(training, store, writer)
+        first = bench.save_beside(steps=False)
+        bench.save_at_once()
+        order = random.Random(arguments.seed)
+        for _ in range(arguments.pairs):
+            rows.append(bench.pair(beside_first=order.random() < 0.5))
+            print({key: _short(value) for key, value in rows[-1].items()})
     figures = {
         "state_bytes": training.size(),
         "tensors": len(training.model.state_dict()) * 4,
@@ -114,9 +119,9 @@ class Bench:
     def pair(self, *, beside_first: bool) -> dict[str, Any]:
         if beside_first:
             beside = self.save_beside()
-            alone = self.save_at_once(len(beside["steps"]))
+            alone = self.save_at_once(STEPS_ALONE)
         else:
-            alone = self.save_at_once(10)
+            alone = self.save_at_once(STEPS_ALONE)
             beside = self.save_beside()
         step_s = statistics.median(alone["steps"])
         beside_s = statistics.median(beside["steps"])
@@ -176,7 +181,7 @@ def _manifest(step: int) -> Manifest:
     return Manifest(
         format=CHECKPOINT_FORMAT,
         hasten="",
-        torch=torch.__version__,
+        torch=str(torch.__version__),
         created="",
         task=None,
         seed=0,

@@ -1,6 +1,9 @@
 """Writes checkpoints beside the training, which stands still for a copy to host memory only."""
 
 import dataclasses
+import os
+import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +12,10 @@ from typing import Self
 
 from hasten.checkpoint.host_buffers import HostBuffers
 from hasten.checkpoint.store import Content, Store
+
+NICENESS = 10
+"""Hashing takes a core. Where the training takes all of them, it shall come first; but at 19, the
+last place, a write can take a hundred steps."""
 
 
 class BackgroundWriter:
@@ -23,7 +30,9 @@ class BackgroundWriter:
         self._store = store
         self._on_done = on_done
         self._buffers = HostBuffers()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="hasten-checkpoint")
+        self._pool = ThreadPoolExecutor(
+            1, thread_name_prefix="hasten-checkpoint", initializer=_step_back
+        )
         self._writing: Future[None] | None = None
 
     @property
@@ -74,3 +83,8 @@ class BackgroundWriter:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _step_back() -> None:
+    if sys.platform == "linux":  # elsewhere a thread has no priority of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

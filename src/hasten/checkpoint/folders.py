@@ -5,7 +5,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from torch import Tensor
@@ -24,6 +24,8 @@ FILES = (MODEL, TENSORS, STATE)
 NEW = ".new"
 """Ends the name of a checkpoint that is to replace one of the same step."""
 LARGEST_MANIFEST_BYTES = 64_000_000
+MOST_SCANS = 100
+"""A reader looks again when a writer moved something away under it."""
 
 _NAME = re.compile(r"step-([0-9]{8,18})(\.new)?")
 
@@ -61,10 +63,28 @@ class Folder:
     step: int
     is_new: bool
     path: Path
+    inode: int
+    """Tells it from another of the same name that took its place."""
+
+    @classmethod
+    def at(cls, path: Path) -> Self | None:
+        """None where the name is not that of a checkpoint."""
+        match = _NAME.fullmatch(path.name)
+        if match is None or name_of(int(match[1])) != path.name.removesuffix(NEW):
+            return None
+        return cls(int(match[1]), match[2] is not None, path, path.lstat().st_ino)
 
     @property
     def has_manifest(self) -> bool:
         return os.path.lexists(self.path / MANIFEST)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Still whole and the same: a writer has neither replaced it nor begun to remove it."""
+        try:
+            return self.path.lstat().st_ino == self.inode and self.has_manifest
+        except FileNotFoundError:
+            return False
 
 
 def name_of(step: int) -> str:
@@ -75,21 +95,25 @@ def find_folders(parent: Path) -> list[Folder]:
     """Newest last; links and whatever has another name are not ours. None where there is no
     such place."""
     try:
-        with os.scandir(parent) as entries:
-            names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
+        for _ in range(MOST_SCANS):
+            try:
+                return _scan(parent)
+            except FileNotFoundError:  # the place itself, or a folder that was just moved away
+                if not parent.exists():
+                    return []
     except OSError as error:
         raise HastenError(
             f"The checkpoints in {parent} cannot be listed: {error.strerror}.",
             fix="Give the folder that checkpoints are written to.",
         ) from error
-    found = []
-    for name in names:
-        match = _NAME.fullmatch(name)
-        if match and name_of(int(match[1])) == name.removesuffix(NEW):
-            found.append(Folder(int(match[1]), match[2] is not None, parent / name))
-    return sorted(found)
+    raise HastenError(f"The checkpoints in {parent} changed at every look.", fix="Look again.")
+
+
+def _scan(parent: Path) -> list[Folder]:
+    with os.scandir(parent) as entries:
+        names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+    found = [Folder.at(parent / name) for name in names]
+    return sorted(each for each in found if each is not None)
 
 
 def read_manifest(folder: Folder) -> Manifest:
@@ -162,7 +186,7 @@ def load(folder: Folder) -> Saved:
     state = _read_state(path / STATE)
     if state.manifest_sha256 != digest_without_files(manifest):
         raise HastenError(f"{path / MANIFEST} has changed since it was written.")
-    return Saved(
+    saved = Saved(
         manifest=manifest,
         model=read_tensors(path / MODEL),
         skeleton=state.tree,
@@ -170,6 +194,9 @@ def load(folder: Folder) -> Saved:
         path=path,
         complaints=(),
     )
+    if not folder.is_in_place:  # then its files may be of two checkpoints
+        raise FileNotFoundError(errno.ENOENT, "Replaced while it was read", str(path))
+    return saved
 
 
 def _read_state(path: Path) -> State:

@@ -25,6 +25,7 @@ from hasten.checkpoint.folders import (
     LARGEST_MANIFEST_BYTES,
     MANIFEST,
     MODEL,
+    MOST_SCANS,
     NEW,
     STATE,
     TENSORS,
@@ -49,8 +50,6 @@ LATEST = "latest"
 LOCK = ".lock"
 FEWEST_KEPT = 2
 """One could be broken by the disk while the next is being written."""
-MOST_SCANS = 100
-"""A reader looks again when a writer moved something away under it."""
 
 
 @dataclass(frozen=True)
@@ -116,15 +115,14 @@ class Store:
         """Where it lies now. A failure leaves the checkpoints before it as they were."""
         if self._lock is None:
             raise HastenError(f"The store {self.folder} is not open.", fix="Call open() first.")
-        step = content.manifest.position.step
-        final = self.folder / name_of(step)
+        final = self.folder / name_of(content.manifest.position.step)
         path = final
         if os.path.lexists(final / MANIFEST):
             _refuse_foreign_files(final)
             path = final.with_name(final.name + NEW)
         self._write_whole(path, content)
         with self._telling(f"holds the new checkpoint {path.name}, but could not be put in order"):
-            path = _settle(Folder(step, path != final, path))
+            path = _settle(path)
             self._point()
             self._rotate(path)
         return path
@@ -161,7 +159,7 @@ class Store:
             except FileNotFoundError:
                 is_settled = False
             except HastenError as error:
-                if folder.has_manifest:
+                if folder.is_in_place:
                     complaints.append(error.what)
                 else:
                     is_settled = False
@@ -221,7 +219,7 @@ class Store:
             if not folder.has_manifest:
                 remove(folder.path)
             elif _is_complete(folder):
-                _settle(folder)
+                _settle(folder.path)
 
     def _point(self) -> None:
         latest = self.folder / LATEST
@@ -281,15 +279,15 @@ def _refuse_foreign_files(path: Path) -> None:
         )
 
 
-def _settle(folder: Folder) -> Path:
+def _settle(path: Path) -> Path:
     """Give a replacement the name of what it replaces. Until then both are there, and readers
     take the replacement."""
-    if not folder.is_new:
-        return folder.path
-    final = folder.path.with_name(name_of(folder.step))
+    if not path.name.endswith(NEW):
+        return path
+    final = path.with_name(path.name.removesuffix(NEW))
     if final.is_dir():
         remove(final)
-    folder.path.rename(final)
+    path.rename(final)
     sync_folder(final.parent)
     return final
 
