@@ -120,9 +120,10 @@ def _name(position: Position) -> str:
 
 @torch.no_grad()
 def _is_finite(run: Run) -> bool:
-    """Every weight; one question to the device."""
-    weights = [each.detach() for each in run.model.parameters() if each.is_floating_point()]
+    """Every weight; one question to the device. A sum is quick to take, and one that is not finite
+    may still be of finite weights."""
+    weights = [each for each in run.model.parameters() if each.is_floating_point()]
     if not weights:
         return True
-    norms = torch._foreach_norm(weights, math.inf)
-    return bool(torch.stack([each.float() for each in norms]).isfinite().all())
+    sums = torch.stack([each.sum(dtype=torch.float32) for each in weights])
+    return bool(sums.isfinite().all()) or all(bool(each.isfinite().all()) for each in weights)
