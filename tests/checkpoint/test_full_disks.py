@@ -5,11 +5,10 @@ import json
 import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+from namespaces import namespace
 
 TESTS = Path(__file__).parents[1]
 SETUP = """
@@ -59,22 +58,6 @@ with Store(folder) as store:
 mount("-o", "remount,ro")
 tell(error=attempt(Store(folder).open), inside=attempt(Store(folder / "deeper").open))
 """
-
-
-@cache
-def namespace() -> list[str]:
-    """The command that gives a child its own mounts; skips where that is not permitted."""
-    flags = "-m" if os.geteuid() == 0 else "-rm"
-    command = ["unshare", flags]
-    try:
-        tried = subprocess.run(
-            [*command, "mount", "-t", "tmpfs", "none", "/tmp"], capture_output=True, text=True
-        )
-    except FileNotFoundError:
-        pytest.skip("there is no unshare here")
-    if tried.returncode != 0:
-        pytest.skip(f"no mounts of one's own here: {tried.stderr.strip()}")
-    return command
 
 
 def run(script: str, folder: Path) -> dict[str, Any]:
