@@ -1,4 +1,4 @@
-"""A training on the device in two parts is the training in one, to the bit. Run by `make gpu-test`."""
+"""A training on the device in two parts is the training in one, to the bit."""
 
 from pathlib import Path
 from typing import Any

@@ -48,6 +48,8 @@ pytree.register_pytree_node(RowsOf, lambda rows: (rows.gather(), None), lambda l
 
 
 def tensors_of(batch: Batch) -> list[Tensor]:
+    if type(batch) in (list, tuple) and all(type(each) is Tensor for each in batch):
+        return list(batch)  # the usual ones, which need no walk
     return [leaf for leaf in pytree.tree_leaves(batch) if isinstance(leaf, Tensor)]
 
 
