@@ -163,8 +163,8 @@ def test_what_was_consumed_is_not_loaded_again() -> None:
     [
         ("random items in workers", "its items may draw random numbers in workers"),
         ("replacing", "its sampler draws from a generator of its own as it goes"),
-        ("stream", "it is a DataLoader that only iterating tells about"),
-        ("resident", "it is a ResidentLoader that only iterating tells about"),
+        ("stream", "only iterating tells what it gives"),
+        ("resident", "only iterating tells what it gives"),
     ],
 )
 def test_what_cannot_be_skipped_is_loaded_again(name: str, reason: str) -> None:

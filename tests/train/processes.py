@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -13,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from hasten.records.plan import Plan
+from hasten.records.training import CheckpointEvent
 from hasten.train.fit import fit
 
 TASKS = Path(__file__).parents[1] / "tasks" / "long_training.py"
@@ -30,17 +32,21 @@ def task(name: str = "make_task") -> str:
 
 
 class KilledAt:
-    """A sink that ends its own process without a word, once a step is done."""
+    """A sink that ends its own process without a word, once a step is done; with ``saved`` not
+    before there is a checkpoint."""
 
-    def __init__(self, step: int, number: int = signal.SIGKILL) -> None:
-        self._step, self._number = step, number
+    def __init__(self, step: int, number: int = signal.SIGKILL, *, saved: bool = False) -> None:
+        self._step, self._number, self._waits = step, number, saved
 
     def started(self, *_: object) -> None: ...
-    def event(self, *_: object) -> None: ...
     def ended(self, *_: object) -> None: ...
 
+    def event(self, event: object) -> None:
+        self._waits = self._waits and not isinstance(event, CheckpointEvent)
+
     def stepped(self, step: int) -> None:
-        if step == self._step:
+        if step >= self._step and not self._waits:
+            self._step = sys.maxsize
             os.kill(os.getpid(), self._number)
 
 

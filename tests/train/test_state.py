@@ -1,6 +1,6 @@
 """What a checkpoint keeps: a training in two parts is the training in one, to the bit."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch.optim.lr_scheduler import (
     OneCycleLR,
     SequentialLR,
 )
+from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.errors import HastenError
 from hasten.records.plan import NAIVE, Plan
@@ -110,7 +111,97 @@ def one_of(make: Callable[[Optimizer], Any], unit: str = "step") -> Callable[[],
     return lambda: make_task(scheduler=make, scheduler_unit=unit)
 
 
+class Remembering(nn.Module):
+    """Keeps all kinds of things from step to step."""
+
+    late: Tensor | None
+    table: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+        self.seen: list[float] = []
+        self.counts = {"calls": 0}
+        self.average = torch.zeros(3)
+        self.generator = torch.Generator().manual_seed(1)
+        self.last: float | None = 1.0
+        self.register_buffer("late", None, persistent=False)
+        self.register_buffer("table", torch.zeros(4, 3), persistent=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output: Tensor = self.layer(inputs)
+        self.counts["calls"] += 1
+        self.seen.append(float(output.detach().mean()))
+        self.average = 0.9 * self.average + output.detach().mean(0)
+        if self.counts["calls"] == 2:
+            self.late, self.table, self.last = torch.ones(3), torch.ones(1, 3), None
+            self.layer.bias.requires_grad_(False)
+        noise = torch.rand((), generator=self.generator)
+        output = output + 0.1 * self.average + 0.01 * sum(self.seen) + 0.1 * noise
+        output = output + 0.1 * self.table.mean() + (0.1 if self.last is None else 0.0)
+        return output if self.late is None else output * (1 + 0.1 * self.late)
+
+
+class Adapted(nn.Module):
+    """Saves a part of its weights only, and copies of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base, self.adapter = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output: Tensor = self.adapter(self.base(inputs))
+        return output
+
+    def state_dict(self, *args: Any, **options: Any) -> Any:
+        held = super().state_dict(*args, **options)
+        return {key: value.clone() for key, value in held.items() if "adapter" in key}
+
+
+class Centered(nn.Module):
+    """A loss that keeps a running mean."""
+
+    center: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("center", torch.zeros(3))
+        self.calls = 0
+
+    def forward(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        self.calls += 1
+        self.center = 0.9 * self.center + 0.1 * outputs.detach().mean(0)
+        return F.cross_entropy(outputs - self.center * self.calls, targets)
+
+
+class Slowing(SGD):
+    """Keeps a number of its own."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        super().__init__(parameters, lr=0.1)
+        self.done = 0
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        self.done += 1
+        self.param_groups[0]["lr"] = 0.1 / self.done
+        super().step(closure)
+
+
 TASKS: dict[str, Callable[[], Task]] = {
+    "remembering": lambda: make_task(model=Remembering()),
+    "adapted": lambda: make_task(model=Adapted()),
+    "centered loss": lambda: make_task(loss=Centered()),
+    "slowing": lambda: make_task(optimizer=Slowing),
+    "workers that live on": lambda: make_task(
+        data=DataLoader(
+            TensorDataset(*inputs()),
+            batch_size=8,
+            shuffle=True,
+            num_workers=1,
+            persistent_workers=True,
+        ),
+        batch_size=None,
+    ),
     "plain": make_task,
     "counters and buffers": lambda: make_task(model=Counting()),
     "carried state": lambda: make_task(
@@ -150,12 +241,63 @@ def build(name: str) -> Task:
 @pytest.mark.parametrize("stop", [STOP, 7])
 @pytest.mark.parametrize("name", TASKS)
 def test_two_parts_equal_the_whole(name: str, stop: int, tmp_path: Path) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    fit(build(name), steps=STEPS, checkpoint_dir=whole)
-    fit(build(name), steps=stop, checkpoint_dir=parts)
-    summary = fit(build(name), steps=STEPS, checkpoint_dir=parts, resume=True)
-    assert summary.resumed_from == stop
+    compare_parts(lambda: build(name), NAIVE, {"steps": stop}, tmp_path)
+
+
+def compare_parts(make: Callable[[], Task], plan: Plan, stop: dict[str, Any], folder: Path) -> None:
+    whole, parts = folder / "whole", folder / "parts"
+    fit(_fresh(make), plan, steps=STEPS, checkpoint_dir=whole)
+    done = fit(_fresh(make), plan, checkpoint_dir=parts, **stop)
+    summary = fit(_fresh(make), plan, steps=STEPS, checkpoint_dir=parts, resume=True)
+    assert summary.resumed_from == done.step
+    assert {each.outcome for each in summary.applied} <= {"done"}
     assert same_bits(bits_at(whole, STEPS), bits_at(parts, STEPS))
+
+
+_loaders: list[DataLoader[Any]] = []
+
+
+def _fresh(make: Callable[[], Task]) -> Task:
+    task = make()
+    if isinstance(task.data, DataLoader):
+        _loaders.append(task.data)
+    return task
+
+
+@pytest.fixture(autouse=True)
+def _no_workers_live_on() -> Iterator[None]:
+    yield
+    while _loaders:
+        _loaders.pop()._iterator = None
+
+
+@pytest.mark.parametrize("stop", [5, 6, 7, 8])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"gradient_accumulation": {"steps": 2}},
+        {"compile": {"backend": "aot_eager"}},
+        {"gradient_accumulation": {"steps": 2}, "mixed_precision": {"dtype": "fp16"}},
+    ],
+)
+def test_what_a_technique_learnt_from_batches_is_kept(
+    parts: dict[str, Any], stop: int, tmp_path: Path
+) -> None:
+    """The seventh batch has two rows: too few to learn from."""
+    model = nn.Linear  # without BatchNorm, which batches that are split would miss
+    compare_parts(lambda: build_of(model(6, 3)), Plan(parts=parts), {"steps": stop}, tmp_path)
+
+
+def build_of(model: nn.Module) -> Task:
+    torch.manual_seed(9)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    return make_task(model=model)
+
+
+@pytest.mark.parametrize("name", ["workers that live on", "per epoch", "plain"])
+def test_epochs_may_be_added(name: str, tmp_path: Path) -> None:
+    compare_parts(lambda: build(name), NAIVE, {"epochs": 1}, tmp_path)
 
 
 @pytest.mark.parametrize("before", [NAIVE, Plan(parts={"fused_optimizer": {}})])

@@ -77,7 +77,19 @@ def in_a_compile(folder: Path) -> None:
     processes.train("make_task", folder, plan, steps=STEPS)
 
 
-@pytest.mark.parametrize("moment", [in_a_step, again_while_it_saves, in_a_save])
+def to_all_processes(folder: Path) -> None:
+    """As job managers do: the loader's workers get it too, and die."""
+    os.setsid()
+
+    class Terminates(KilledAt):
+        def stepped(self, step: int) -> None:
+            if step == 31:
+                os.killpg(0, signal.SIGTERM)
+
+    processes.train("make_task", folder, steps=STEPS, sinks=[Terminates(31)])
+
+
+@pytest.mark.parametrize("moment", [in_a_step, again_while_it_saves, in_a_save, to_all_processes])
 def test_sigterm_saves_once_at_the_end_of_a_step_and_leaves(
     moment: Callable[[Path], None], uninterrupted: Path, tmp_path: Path
 ) -> None:
@@ -174,7 +186,7 @@ def test_what_the_task_raises_is_told_with_what_is_left(tmp_path: Path) -> None:
     name = task("make_task_that_fails")
     with pytest.raises(HastenError) as error:
         fit(name, NAIVE, steps=STEPS, checkpoint_dir=tmp_path, checkpoint_every=4)
-    assert error.value.what == f"{name} raised at step 10: ArithmeticError: the tenth."
+    assert error.value.what == f"{name} raised after step 9: ArithmeticError: the tenth."
     last = tmp_path / f"step-{Store(tmp_path).steps()[-1]:08d}"
     assert error.value.fix == f"Mend that, and go on from {last} by --resume."
     assert "long_training.py" in error.value.detail

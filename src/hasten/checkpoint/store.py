@@ -155,7 +155,7 @@ class Store:
                 saved = load(folder)
                 if saved.manifest.healthy or step is not None:
                     return saved, complaints, is_settled
-                complaints.append(f"{folder.path} has weights, or a loss, that are not finite.")
+                complaints.append(f"{folder.path} has weights that are not finite.")
             except FileNotFoundError:
                 is_settled = False
             except HastenError as error:

@@ -12,6 +12,7 @@ from hasten.task.digest import digest
 from hasten.task.load import build_task, load_factory
 from hasten.train.fit import Wanted, train
 from hasten.train.signals import StopRequest
+from hasten.train.state import COMPILED
 
 
 def train_for(request: TrainFor) -> Trained:
@@ -33,7 +34,8 @@ def train_for(request: TrainFor) -> Trained:
 
 def _load_plainly(request: TrainFor, saved: Saved) -> None:
     """As a program without Hasten would; what does not fit is raised."""
-    plain = build_task(load_factory(request.task), request.task, request.seed).model
+    model = build_task(load_factory(request.task), request.task, request.seed).model
+    plain = getattr(model, COMPILED, model)
     plain.load_state_dict(load_file(saved.path / MODEL))
 
 

@@ -37,7 +37,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     batches_per_epoch: int | None
     """None where the loader does not know."""
     healthy: bool
-    """Whether every weight is a finite number, and the last loss that was read."""
+    """Whether every weight is a finite number."""
     weights: dict[str, str]
     """Each weight and buffer of the model with its form, such as ``float32[128, 64]``."""
     optimizers: tuple[str, ...]

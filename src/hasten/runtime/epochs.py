@@ -6,7 +6,7 @@ What was consumed before is not loaded where the order alone says what comes nex
 is loaded again and thrown away, so that whatever the workers draw is drawn again too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,8 +16,12 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler
 
 from hasten.data.resident import cannot_draw_at_once
-from hasten.task.seed import random_state, restore_random_state, same_host_random_state
+from hasten.task.digest import digest
+from hasten.task.seed import random_state, restore_random_state
 from hasten.task.traits import draws_random
+
+INDICES, ITEMS = 10_000, 3
+"""Of a loader, that are read to see whether they come again."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,20 @@ class EpochStart:
 
 
 def own_generators(loader: Any) -> list[torch.Generator]:
-    holders = [loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)]
+    batches = getattr(loader, "batch_sampler", None)
+    holders = [loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)]
     found = [getattr(holder, "generator", None) for holder in holders]
     return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())
 
 
 def own_states(loader: Any) -> list[Tensor]:
     return [each.get_state() for each in own_generators(loader)]
+
+
+def start_workers(loader: Any) -> None:
+    """Those that live on from epoch to epoch, as an epoch before had: they draw a seed."""
+    if _lives_on(loader):
+        next(iter(loader), None)
 
 
 def restore_own(loader: Any, states: list[Tensor]) -> None:
@@ -57,8 +68,8 @@ def begin_at(loader: Any, start: EpochStart, given: int, *, replay: bool = False
     """
     if given and not replay and cannot_skip(loader) is None:
         return _skip(loader, start, given)
-    if start.later and _lives_on(loader):
-        next(iter(loader), None)  # starts the workers, as the epoch before had
+    if start.later:
+        start_workers(loader)
     _restore(loader, start)
     source: Iterator[Any] = iter(loader)
     for _ in islice(source, given):
@@ -69,7 +80,7 @@ def begin_at(loader: Any, start: EpochStart, given: int, *, replay: bool = False
 def cannot_skip(loader: object) -> str | None:
     """Why batches must be loaded to get behind them; None where their indices do."""
     if type(loader) is not DataLoader or isinstance(loader.dataset, IterableDataset):
-        return f"it is a {type(loader).__name__} that only iterating tells about"
+        return "only iterating tells what it gives"
     if type(loader.batch_sampler) is not BatchSampler:
         return "it does not make batches by a plain BatchSampler"
     reason = cannot_draw_at_once(loader.batch_sampler.sampler)
@@ -79,20 +90,47 @@ def cannot_skip(loader: object) -> str | None:
 
 
 def cannot_repeat(loader: Any, start: EpochStart) -> str | None:
-    """Why an epoch cannot be begun again in another process so that its items are the same."""
-    dataset = getattr(loader, "dataset", None)
-    if isinstance(dataset, IterableDataset) or dataset is None or not draws_random(dataset):
-        return None
-    if getattr(loader, "num_workers", 0):
-        lives_on = "its items draw random numbers in workers that have lived since the first epoch"
-        return lives_on if start.later and _lives_on(loader) else None
-    state = random_state()
+    """Why an epoch cannot be begun again in another process so that its items are the same.
+
+    To be asked of a loader that has not begun yet. Its indices and its first items are read twice
+    with the random generators at the same place: what differs has a memory of its own.
+    """
+    state, own = random_state(), own_states(loader)
     try:
-        dataset[0]
-        moved = not same_host_random_state(state)
+        return _has_memory(loader, state, own) or _draws_in_old_workers(loader, start)
     finally:
         restore_random_state(state)
-    return None if moved else "its items draw from a random generator of the dataset's own"
+        restore_own(loader, own)
+
+
+def _has_memory(loader: Any, state: dict[str, Any], own: list[Tensor]) -> str | None:
+    def twice(read: Callable[[], Any]) -> bool:
+        found = []
+        for _ in range(2):
+            restore_random_state(state)
+            restore_own(loader, own)
+            found.append(digest(read()))
+        return found[0] != found[1]
+
+    sampler, dataset = getattr(loader, "batch_sampler", None), getattr(loader, "dataset", None)
+    if sampler is not None and twice(lambda: list(islice(sampler, INDICES))):
+        return f"its sampler, a {type(sampler).__name__}, has a memory of its own"
+    if isinstance(dataset, IterableDataset):
+        # Workers have copies, made anew for each epoch of one that nobody has read from.
+        if not getattr(loader, "num_workers", 0) and twice(lambda: list(islice(dataset, ITEMS))):
+            return "its dataset has a memory of its own"
+    elif dataset is not None and draws_random(dataset) is not None and twice(lambda: dataset[0]):
+        return "its items draw from a random generator of the dataset's own"
+    return None
+
+
+def _draws_in_old_workers(loader: Any, start: EpochStart) -> str | None:
+    dataset = getattr(loader, "dataset", None)
+    if not (start.later and _lives_on(loader)) or isinstance(dataset, IterableDataset):
+        return None
+    if draws_random(dataset) is False:
+        return None
+    return "its items draw random numbers in workers that have lived since the first epoch"
 
 
 def _skip(loader: DataLoader[Any], start: EpochStart, given: int) -> Iterator[Any]:

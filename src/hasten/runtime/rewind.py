@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from hasten.step.eager import EagerStep
 from hasten.task import batch as batches
 from hasten.task.seed import host_random_state, restore_host_random_state
-from hasten.task.settings import SMALL, Attributes
+from hasten.task.settings import SMALL, Attributes, is_torchs
 
 
 class Rewind:
@@ -32,8 +32,8 @@ class Rewind:
         self._draws_on_host = draws_on_host
         pipeline = eager.pipeline
         modules = list(pipeline.model.modules())
-        self._users_own = [each for each in modules if not _is_torchs(each)]
-        self._holders = [each for each in modules if each._buffers or not _is_torchs(each)]
+        self._users_own = [each for each in modules if not is_torchs(each)]
+        self._holders = [each for each in modules if each._buffers or not is_torchs(each)]
         self._copies: dict[int, _Copy] = {}
         self._tables: list[tuple[nn.Module, dict[str, Tensor | None]]] = []
         self._generators = [torch.default_generator]
@@ -118,10 +118,6 @@ def _update(copies: list[_Copy]) -> None:
         if held.copy.device != held.buffer.device:  # what moves once moves at every step
             held.copy = torch.empty_like(held.buffer)
     torch._foreach_copy_([held.copy for held in copies], [held.buffer.detach() for held in copies])
-
-
-def _is_torchs(module: nn.Module) -> bool:
-    return type(module).__module__.partition(".")[0] == "torch"
 
 
 def _clone(gradient: Any) -> Any:

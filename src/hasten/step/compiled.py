@@ -53,16 +53,16 @@ class CompiledCall:
         self._eager = eager
         through = FunctionType(code, globals(), closure=_pass_through(eager).__closure__)
         self._compiled: Callable[..., Any] = torch.compile(through, **options)
-        self._rows = 0
+        self.rows = 0
         """Of the largest batch that was trained on so far."""
         self.took_part = False
         """Whether compiled code was in the backward graph of a call."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         rows = _rows(args or tuple(kwargs.values()))
-        if rows > self._rows and self._model.training and torch.is_grad_enabled():
-            self._rows = rows
-        if rows != self._rows:
+        if rows > self.rows and self._model.training and torch.is_grad_enabled():
+            self.rows = rows
+        if rows != self.rows:
             return self._eager(*args, **kwargs)
         with self._counts:
             output = self._compiled(*args, **kwargs)

@@ -20,11 +20,14 @@ def digest(value: Any) -> str:
             hasher.update(_bytes(leaf))
         elif isinstance(leaf, np.ndarray):
             hasher.update(leaf.tobytes())
+        elif getattr(type(leaf), "__repr__", None) is object.__repr__:
+            hasher.update(type(leaf).__qualname__.encode())  # it prints where it lies in memory
         else:
             hasher.update(repr(leaf).encode())
     return hasher.hexdigest()
 
 
 def _bytes(tensor: Tensor) -> bytes:
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    dense = tensor.to_dense() if tensor.layout != torch.strided else tensor
+    flat = dense.detach().cpu().contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
@@ -60,6 +61,8 @@ class Pipeline:
     transfer: Callable[[Any, torch.device], Any] = batches.move
     """Brings a batch to the device."""
     count: Callable[[Any], int] = batches.rows_in
+    loss_module: nn.Module | None = None
+    """The loss, where it is a module, which may keep something from step to step."""
     clip_norm: float | None = None
     schedulers: list[LRScheduler] = field(default_factory=list)
     scheduler_unit: Literal["step", "epoch"] = "step"
@@ -94,6 +97,11 @@ class Pipeline:
 
     @classmethod
     def from_task(cls, task: Task) -> "Pipeline":
+        if any(isinstance(each, UninitializedParameter) for each in task.model.parameters()):
+            raise HastenError(
+                "The model has weights whose form is not known yet, as lazy modules have.",
+                fix="Run a batch through it before the task is returned.",
+            )
         model = task.model.to(training_device())
         device = next((each.device for each in model.parameters()), training_device())
         made = task.optimizer(model.parameters())
@@ -113,6 +121,7 @@ class Pipeline:
             forward=task.forward or task.compute_loss,
             device=device,
             count=task.count or batches.rows_in,
+            loss_module=task.loss if isinstance(task.loss, nn.Module) else None,
             clip_norm=task.clip_norm,
             schedulers=schedulers,
             scheduler_unit=task.scheduler_unit,

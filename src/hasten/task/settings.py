@@ -45,15 +45,20 @@ class Attributes:
                 now[key] = give_back()
 
 
+def is_torchs(module: nn.Module) -> bool:
+    """Whether torch wrote it, so that what it keeps is known."""
+    return type(module).__module__.partition(".")[0] == "torch"
+
+
 def _keep(value: Any) -> Callable[[], Any]:
     if isinstance(value, list | dict | set | deque):
-        return partial(_refill, value, copy.copy(value))
+        return partial(refill, value, copy.copy(value))
     if isinstance(value, Tensor) and value.numel() <= SMALL:
         return partial(_rewrite, value, value.detach().clone())
     return lambda: value
 
 
-def _refill(container: Any, held: Any) -> Any:
+def refill(container: Any, held: Any) -> Any:
     """The same container, which others may hold too."""
     container.clear()
     container.extend(held) if isinstance(container, list | deque) else container.update(held)

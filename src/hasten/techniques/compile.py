@@ -101,7 +101,14 @@ class CompileTechnique(Technique[CompilePart]):
             undo=undo,
             did_run=did_run,
             problem=counts.storm,
+            remember=lambda: [call.rows for call in calls],
+            recall=lambda rows: _recall(calls, rows),
         )
+
+
+def _recall(calls: list[CompiledCall], rows: list[int]) -> None:
+    for call, each in zip(calls, rows, strict=True):
+        call.rows, call.took_part = each, True  # it had, in another process
 
 
 def _options(part: CompilePart) -> dict[str, Any]:

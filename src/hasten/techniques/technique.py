@@ -54,6 +54,11 @@ class Effect:
     step that was done is right, only slow. Must be cheap."""
     is_warming: Callable[[], bool] = lambda: False
     """Whether coming steps still prepare, as a capture does; they are not timed."""
+    remember: Callable[[], Any] | None = None
+    """What it has learnt from the batches so far, as plain values, if that decides what it does to
+    the next; a checkpoint keeps it."""
+    recall: Callable[[Any], None] | None = None
+    """Takes over what it remembered in another process."""
 
     def words(self) -> str:
         return self.why if isinstance(self.why, str) else self.why()

@@ -133,6 +133,7 @@ def train(wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink] = ()) -> Trai
             restore(run, saved.model, tree)
             epoch, words = go_on(run, saved.manifest, tree, saved.path)
             position = saved.manifest.position
+            del tree  # as large as the training itself
             notes = [*saved.complaints, *([words] if words else [])]
         saver = None
         if store is not None:

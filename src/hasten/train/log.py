@@ -58,6 +58,9 @@ class EventLog:
         self._write(line)
 
     def ended(self, summary: TrainingSummary) -> None:
+        pass
+
+    def close(self) -> None:
         if self._file is not None:
             self._file.close()
         self._file = None

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from hasten.train.fit import Wanted
 
 
+WORKER_ENDED = "DataLoader worker"
+"""So begins what torch says of one that has died."""
+
+
+class _StoppedError(Exception):
+    """Ends an evaluation; never leaves this file."""
+
+
 class Loop:
     def __init__(
         self,
@@ -53,6 +61,7 @@ class Loop:
         self._metrics: dict[str, float] = {}
         self._evaluated_step: int | None = None
         self._told_dropped = 0
+        self._is_first = True
         self._notes: list[str] = []
         self._meter: Meter
         self._users_code = _UsersCode(self)
@@ -67,12 +76,13 @@ class Loop:
         for words in notes:
             self._note(words)
         if self._saver is not None:
-            self._saver.try_out(self._position(), self._epoch_start())
+            self._saver.try_out(self._position(), self._epoch_start(), None)
         try:
             self._train()
             return self._end()
         finally:
             self._epoch = None  # ends its workers
+            self._sinks.close()
 
     def _train(self) -> None:
         while not self._is_over():
@@ -101,13 +111,14 @@ class Loop:
         began = time.monotonic()
         try:
             with self._users_code:
+                self._stop.raise_worker_error()
                 self._batch = next(self._epoch)
         except StopIteration:
             return False
-        except RuntimeError:
-            if self._stop.signal is None:
+        except RuntimeError as error:
+            if self._stop.signal is None or WORKER_ENDED not in str(error):
                 raise
-            return False  # Ctrl-C goes to the loader's workers too, and ends them
+            return False  # a signal to all ends the loader's workers too
         finally:
             self._meter.waited(time.monotonic() - began)
         return True
@@ -123,18 +134,23 @@ class Loop:
     def _between_steps(self) -> None:
         self._sinks.stepped(self._step)
         self._tell()
-        if self._saver is not None and self._saver.is_due(self._step):
-            self._save(self._saver)
         every = self._wanted.evaluate_every
         if every.unit == "step" and self._step % every.count == 0:
             self._evaluate()
+        if self._saver is not None:
+            if self._is_first:  # the optimizer has its state by now
+                self._saver.try_out(self._position(), self._epoch_start(), self._batch)
+                self._is_first = False
+            if self._saver.is_due(self._step):
+                self._save(self._saver)
 
     def _end_epoch(self) -> None:
         if self._stop.signal is not None:
             return  # it was cut short, perhaps
         if not self._batches:
             raise HastenError("The training data gives no batch.", fix="Give it some rows.")
-        self._run.end_epoch()
+        with self._users_code:
+            self._run.end_epoch()
         self._epochs += 1
         self._batches, self._epoch, self._batch = 0, None, None
         every = self._wanted.evaluate_every
@@ -168,7 +184,7 @@ class Loop:
 
     def _save(self, saver: Saver) -> None:
         with self._meter.paused():
-            saver.save(self._position(), self._epoch_start(), self._batch, self._meter.loss)
+            saver.save(self._position(), self._epoch_start(), self._batch)
 
     def _evaluate(self) -> None:
         if self._task.evaluation_data is None or self._evaluated_step == self._step:
@@ -176,8 +192,11 @@ class Loop:
         with self._meter.paused():
             began = time.monotonic()
             with self._users_code:
-                self._metrics = evaluate(self._task)
+                found = self._unless_stopped()
             took_s = time.monotonic() - began
+        if found is None:
+            return
+        self._metrics = found
         self._evaluated_step = self._step
         self._sinks.event(
             EvaluationEvent(
@@ -189,20 +208,40 @@ class Loop:
             )
         )
 
+    def _unless_stopped(self) -> dict[str, float] | None:
+        """Whoever asks to stop does not wait for an evaluation."""
+
+        def look(batches: int) -> None:
+            if self._stop.signal is not None:
+                raise _StoppedError
+
+        try:
+            return evaluate(self._task, look)
+        except _StoppedError:
+            return None
+
     def _end(self) -> TrainingSummary:
         for event in self._meter.finish(self._epochs):
             self._sinks.event(event)
         if self._saver is not None:
-            if self._stop.signal is not None:
-                self._say(f"{self._stop.words}: saving; another Ctrl-C leaves without")
-            if self._saver.saved_step != self._step:
-                self._saver.wait()
-                self._save(self._saver)
-            self._saver.wait()
+            self._save_the_end(self._saver)
         self._tell()
         summary = self._summary()
         self._sinks.ended(summary)
         return summary
+
+    def _save_the_end(self, saver: Saver) -> None:
+        """Even where the one before could not be written: there may be room by now."""
+        if self._stop.signal is not None:
+            self._say(f"{self._stop.words}: saving; another Ctrl-C leaves without")
+        try:
+            saver.wait()
+        except HastenError as error:
+            self._note(str(error))
+            saver.saved_step = None
+        if saver.saved_step != self._step:
+            self._save(saver)
+        saver.wait()
 
     def _summary(self) -> TrainingSummary:
         total, saver = self._meter.total, self._saver
@@ -234,6 +273,9 @@ class Loop:
         if done:
             unit = "steps" if self._wanted.steps is not None else "epochs"
             count = self._step if unit == "steps" else self._epochs
+            wanted = self._wanted.steps or self._wanted.epochs or 1
+            if count > wanted:
+                return f"{count:,} {unit} were done before, and {wanted:,} were asked for"
             return f"all {count:,} {unit} are done"
         return f"{self._stop.words} came after step {self._step:,}"
 
@@ -256,7 +298,7 @@ class Loop:
         it is, to a program, or to whoever asked to stop."""
         if self._name is None or self._stop.signal is not None:
             return None
-        what = f"{self._name} raised at step {self._step + 1}"
+        what = f"{self._name} raised after step {self._step}"
         return user_error(what, error, fix=self._what_is_left())
 
     def _what_is_left(self) -> str:
@@ -279,7 +321,8 @@ class _UsersCode:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, HastenError | StopIteration):
+        ours = HastenError | StopIteration | _StoppedError
+        if isinstance(error, Exception) and not isinstance(error, ours):
             wrapped = self._loop.blame(error)
             if wrapped is not None:
                 raise wrapped from error

@@ -5,15 +5,29 @@ from typing import Any
 
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.utils.data import IterableDataset
 
 from hasten.errors import HastenError
 from hasten.records.checkpoint import Manifest
-from hasten.runtime.epochs import EpochStart, cannot_repeat, cannot_skip
+from hasten.runtime.epochs import (
+    EpochStart,
+    cannot_repeat,
+    cannot_skip,
+    own_states,
+    start_workers,
+)
 from hasten.runtime.loading import Epoch
 from hasten.runtime.run import Run
 from hasten.task.digest import digest
 from hasten.task.traits import draws_random
-from hasten.train.state import Tree, epoch_start, restore_generators, weights_of
+from hasten.train.state import (
+    Tree,
+    ahead,
+    epoch_start,
+    plain_name,
+    restore_generators,
+    weights_of,
+)
 
 
 def form(tensor: Tensor) -> str:
@@ -53,7 +67,8 @@ def refuse_another_task(manifest: Manifest, task: str | None, path: Path) -> Non
 def refuse_another_training(manifest: Manifest, run: Run, path: Path) -> None:
     """By its weights, optimizers and data."""
     here = forms(run)
-    for name in sorted(manifest.weights.keys() | here.keys()):
+    buffers = {plain_name(name) for name, _ in run.model.named_buffers()}
+    for name in sorted((manifest.weights.keys() | here.keys()) - buffers):
         there, now = manifest.weights.get(name, "nothing"), here.get(name, "nothing")
         if there != now:
             raise _does_not_fit(path, f"its model has {there} at {name}, and this one {now}")
@@ -89,11 +104,20 @@ def go_on(run: Run, manifest: Manifest, tree: Tree, path: Path) -> tuple[Epoch |
     """The epoch behind the batches that were consumed, with every random generator where it stood;
     none where the next one has not begun. And what there is to say of it."""
     position, start = manifest.position, epoch_start(tree)
+    loader = run.pipeline.loader
     run.epochs_begun = position.epoch + (position.batches > 0)
+    if len(start.own) != len(own_states(loader)):
+        raise _does_not_fit(path, "its loader had other random generators of its own")
     if not position.batches:
         _refuse_unrepeatable(run, EpochStart(start.random, start.own, position.epoch > 0), path)
+        if position.epoch:
+            start_workers(loader)
         restore_generators(run, tree)
         return None, None
+    if start.own and tree["loader"]["ahead"] != ahead(loader):
+        raise _does_not_fit(
+            path, "its loader draws from a generator of its own, and had another number of workers"
+        )
     _refuse_unrepeatable(run, start, path)
     epoch, words = _behind(run, start, position.batches, tree["loader"]["last batch"], path)
     restore_generators(run, tree)
@@ -122,8 +146,8 @@ def _behind(
         if batch is not None and (
             last is None or not _can_compare(loader) or digest(batch) == last
         ):
-            words = f"{given:,} batches were loaded again: {reason}" if replay else None
-            return epoch, words
+            why = reason or "without that the last of them is another one"
+            return epoch, f"{given:,} batches were loaded again: {why}" if replay else None
     raise HastenError(
         f"{path} cannot be gone on with to the bit: batch {given} of the epoch is another one now.",
         fix="Bring the data back as it was, and let the loader repeat itself for the same seed; or"
@@ -133,5 +157,8 @@ def _behind(
 
 def _can_compare(loader: Any) -> bool:
     """Not where items draw from generators that the steps draw from too."""
+    dataset = getattr(loader, "dataset", None)
     in_workers = bool(getattr(loader, "num_workers", 0))
-    return in_workers or draws_random(getattr(loader, "dataset", None)) is False
+    if in_workers or dataset is None or isinstance(dataset, IterableDataset):
+        return in_workers
+    return draws_random(dataset) is False

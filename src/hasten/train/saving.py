@@ -1,6 +1,5 @@
 """When a training is saved, and what goes into its checkpoints."""
 
-import math
 import time
 from collections import deque
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from hasten.checkpoint.background import BackgroundWriter
 from hasten.checkpoint.codec import encode
 from hasten.checkpoint.folders import Saved
 from hasten.checkpoint.store import Content, Store
+from hasten.checkpoint.tensor_file import make_header
 from hasten.records.checkpoint import CHECKPOINT_FORMAT, Manifest, Position
 from hasten.records.plan import RawPart
 from hasten.runtime.epochs import EpochStart
@@ -46,7 +46,7 @@ class Saver:
         self._writer = BackgroundWriter(store, on_done=self._done.append)
         self._last_s = time.monotonic()
         self._handed_over: dict[str, tuple[Manifest, float]] = {}
-        self.saved_step = gone_on_from.manifest.position.step if gone_on_from else 0
+        self.saved_step: int | None = gone_on_from.manifest.position.step if gone_on_from else None
         """Of the last checkpoint that was handed over, or gone on from."""
         self.path: Path | None = gone_on_from.path if gone_on_from else None
         """The last checkpoint that is whole."""
@@ -58,19 +58,21 @@ class Saver:
             return False
         if self._every is None:
             return time.monotonic() - self._last_s >= INTERVAL_S
-        return step % self._every == 0 or step - self.saved_step > self._every
+        return step % self._every == 0 or step - (self.saved_step or 0) > self._every
 
-    def save(self, position: Position, start: EpochStart, batch: Any, loss: float | None) -> None:
+    def save(self, position: Position, start: EpochStart, batch: Any) -> None:
         """Between two steps; ``batch`` is the last one that was consumed."""
         began = time.monotonic()
-        content = self._content(position, start, None if batch is None else digest(batch), loss)
+        content = self._content(position, start, batch)
         self._writer.save(content)
         self.saved_step, self._last_s = position.step, time.monotonic()
         self._handed_over[_name(position)] = content.manifest, self._last_s - began
 
-    def try_out(self, position: Position, start: EpochStart) -> None:
-        """Find out before the first step whether everything can be held by a checkpoint."""
-        self._content(position, start, None, None)
+    def try_out(self, position: Position, start: EpochStart, batch: Any) -> None:
+        """Find out early whether everything can be held by a checkpoint."""
+        content = self._content(position, start, batch)
+        make_header(content.model)
+        make_header(content.tensors)
 
     def finished(self) -> list[tuple[Path, Manifest, float]]:
         """Checkpoints that have become whole since, each with how long training stood still."""
@@ -86,11 +88,10 @@ class Saver:
     def close(self) -> None:
         self._writer.close()
 
-    def _content(
-        self, position: Position, start: EpochStart, batch_digest: str | None, loss: float | None
-    ) -> Content:
+    def _content(self, position: Position, start: EpochStart, batch: Any) -> Content:
         weights = weights_of(self._run.model)
-        skeleton, tensors = encode(capture(self._run, start, batch_digest), where="the training")
+        last = None if batch is None else digest(batch)
+        skeleton, tensors = encode(capture(self._run, start, last), where="the training")
         return Content(
             manifest=Manifest(
                 format=CHECKPOINT_FORMAT,
@@ -102,7 +103,7 @@ class Saver:
                 plan=self._plan,
                 position=position,
                 batches_per_epoch=batches_per_epoch(self._run),
-                healthy=_is_finite(self._run) and (loss is None or math.isfinite(loss)),
+                healthy=_is_finite(self._run),
                 weights={name: form(each) for name, each in weights.items()},
                 optimizers=optimizers_of(self._run),
                 schedulers=schedulers_of(self._run),

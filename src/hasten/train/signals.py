@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
+from torch.utils.data._utils.signal_handling import _set_SIGCHLD_handler
+
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -21,12 +23,16 @@ class StopRequest:
         self.signal: int | None = None
         self._before: dict[int, Handler] = {}
         self._frame: FrameType | None = None
+        self._worker_error: RuntimeError | None = None
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in NAMES:
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
                     self._before[number] = signal.signal(number, self._note)
+            # It raises in the midst of a step where a worker has died, as by a signal to all.
+            _set_SIGCHLD_handler()
+            self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, self._child_ended)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -51,6 +57,20 @@ class StopRequest:
             raise KeyboardInterrupt
         else:
             raise SystemExit(128 + self.signal)
+
+    def raise_worker_error(self) -> None:
+        """Between two steps: that a worker of the loader has died."""
+        if self._worker_error is not None:
+            error, self._worker_error = self._worker_error, None
+            raise error
+
+    def _child_ended(self, number: int, frame: FrameType | None) -> None:
+        handler = self._before[signal.SIGCHLD]
+        try:
+            if callable(handler):
+                handler(number, frame)
+        except RuntimeError as error:
+            self._worker_error = error
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.signal is None:

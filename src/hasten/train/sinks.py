@@ -63,6 +63,11 @@ class Sinks:
     def ended(self, summary: TrainingSummary) -> None:
         self._tell(lambda sink: sink.ended(summary))
 
+    def close(self) -> None:
+        """However the training ended: a sink that has a ``close`` lets go of what it holds."""
+        for sink in self._sinks:
+            getattr(sink, "close", lambda: None)()
+
     def _tell(self, what: Callable[[Sink], None]) -> None:
         for sink in self._sinks:
             if not self._has(sink):

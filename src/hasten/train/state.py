@@ -5,31 +5,43 @@ another: which kernel updates the weights, and how tensors are laid out in memor
 own. Gradients are not in it but where no optimizer empties them.
 """
 
-from collections.abc import Iterable, Iterator
+import dataclasses
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils import _pytree as pytree
 
+from hasten.checkpoint.codec import encode
 from hasten.errors import HastenError
 from hasten.runtime.epochs import EpochStart, own_states, restore_own
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
-from hasten.task.pipeline import Pipeline
+from hasten.task.pipeline import Pipeline, Splits
 from hasten.task.seed import random_state, restore_random_state
-from hasten.task.settings import Plain
+from hasten.task.settings import INTERNAL, is_torchs, refill
 
-COMPILED = "_orig_mod."
+COMPILED = "_orig_mod"
 """What ``torch.compile(model)`` puts before the names of a model's weights."""
+DYNAMO = "_torchdynamo"
+"""Attributes that torch.compile keeps for itself, such as places in memory."""
 IMPLEMENTATION = frozenset({"fused", "foreach", "capturable", "differentiable"})
 """Settings of an optimizer that say how it computes, and not what."""
+PLAIN = frozenset({bool, int, float, str, type(None)})
+HELD = frozenset({list, dict, set, deque, tuple, Tensor, np.ndarray})
+LONGEST = 10_000
+"""Of a container that is kept."""
 
 Tree = dict[str, Any]
 
 
 def plain_name(name: str) -> str:
-    return name.replace(COMPILED, "")
+    return ".".join(each for each in name.split(".") if each != COMPILED)
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -46,13 +58,14 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 def capture(run: Run, start: EpochStart, batch_digest: str | None) -> Tree:
     """Beside the weights. The tensors are the live ones: copy them before the next step."""
-    pipeline = run.pipeline
+    pipeline, saved = run.pipeline, weights_of(run.model)
     return {
-        "other buffers": {
-            plain_name(name): buffer
-            for name, buffer in pipeline.model.named_buffers()
-            if name not in pipeline.model.state_dict(keep_vars=True)
+        "other weights": {
+            plain_name(name): each.detach()
+            for name, each in pipeline.model.named_parameters(remove_duplicate=False)
+            if plain_name(name) not in saved
         },
+        "trained": [each.requires_grad for each in pipeline.model.parameters()],
         "own weights of the loss": [each.detach() for each in _outside(pipeline)],
         "gradients": {
             place: each.grad for place, each in _left_alone(pipeline) if each.grad is not None
@@ -61,10 +74,21 @@ def capture(run: Run, start: EpochStart, batch_digest: str | None) -> Tree:
         "schedulers": [each.state_dict() for each in pipeline.schedulers],
         "scaler": None if pipeline.scaler is None else pipeline.scaler.state_dict(),
         "carried state": pipeline.carried_state,
-        "attributes": _attributes(pipeline.model),
+        "model": _memory(pipeline.model, saved),
+        "loss": _memory(pipeline.loss_module, {}),
+        "splits": dataclasses.asdict(pipeline.splits),
+        "learnt": {
+            live.technique: live.effect.remember()
+            for live in run.effects
+            if live.effect.remember is not None
+        },
         "random": random_state(),
         "epoch": {"random": start.random, "own": start.own, "later": start.later},
-        "loader": {"own": own_states(pipeline.loader), "last batch": batch_digest},
+        "loader": {
+            "own": own_states(pipeline.loader),
+            "ahead": ahead(pipeline.loader),
+            "last batch": batch_digest,
+        },
     }
 
 
@@ -73,15 +97,18 @@ def restore(run: Run, weights: dict[str, Tensor], tree: Tree) -> None:
     """Into a run that was just made. The place in the epoch, and the random generators, come
     last and apart: see ``restore_generators``."""
     pipeline = run.pipeline
-    live = pipeline.model.state_dict(keep_vars=True)
-    for name, value in live.items():
-        value.copy_(weights[plain_name(name)])
-    _restore_buffers(pipeline.model, tree["other buffers"])
-    for parameter, value in zip(_outside(pipeline), tree["own weights of the loss"], strict=True):
-        parameter.copy_(value)
-    for place, parameter in _left_alone(pipeline):
+    held = {**weights, **tree["other weights"]}
+    for name, parameter in pipeline.model.named_parameters(remove_duplicate=False):
+        parameter.copy_(held[plain_name(name)])
+    _recall(pipeline.model, weights, tree["model"], pipeline.device)
+    _recall(pipeline.loss_module, {}, tree["loss"], pipeline.device)
+    for parameter, is_trained in zip(pipeline.model.parameters(), tree["trained"], strict=True):
+        parameter.requires_grad_(is_trained)
+    for each, value in zip(_outside(pipeline), tree["own weights of the loss"], strict=True):
+        each.copy_(value)
+    for place, each in _left_alone(pipeline):
         if place in tree["gradients"]:
-            parameter.grad = _like(parameter, tree["gradients"][place])
+            each.grad = _like(each, tree["gradients"][place])
     for optimizer, held in zip(pipeline.optimizers, tree["optimizers"], strict=True):
         _restore_optimizer(optimizer, held)
         # It has stepped, in another process; a scheduler would warn that it has not.
@@ -91,7 +118,15 @@ def restore(run: Run, weights: dict[str, Tensor], tree: Tree) -> None:
     if pipeline.scaler is not None and tree["scaler"] is not None:
         pipeline.scaler.load_state_dict(tree["scaler"])
     pipeline.carried_state = batches.move(tree["carried state"], pipeline.device)
-    _restore_attributes(pipeline.model, tree["attributes"])
+    pipeline.splits = Splits(**tree["splits"])
+    for live in run.effects:
+        if live.effect.recall is not None and live.technique in tree["learnt"]:
+            live.effect.recall(tree["learnt"][live.technique])
+
+
+def ahead(loader: Any) -> int:
+    """Batches whose indices workers have before they are asked for."""
+    return getattr(loader, "num_workers", 0) * (getattr(loader, "prefetch_factor", 0) or 0)
 
 
 def epoch_start(tree: Tree) -> EpochStart:
@@ -131,6 +166,7 @@ def _optimizer(optimizer: Optimizer) -> Tree:
             {key: value for key, value in group.items() if key not in IMPLEMENTATION | {"params"}}
             for group in optimizer.param_groups
         ],
+        "attributes": {k: v for k, v in vars(optimizer).items() if type(v) in PLAIN},
     }
 
 
@@ -154,6 +190,7 @@ def _restore_optimizer(optimizer: Optimizer, held: Tree) -> None:
             name: _placed(parameter, name, value, counts_on_device=on_device[id(parameter)])
             for name, value in state.items()
         }
+    vars(optimizer).update(held["attributes"])
     for group, settings in zip(optimizer.param_groups, held["groups"], strict=True):
         for key, value in settings.items():
             if isinstance(group.get(key), Tensor) and isinstance(value, Tensor):
@@ -164,11 +201,9 @@ def _restore_optimizer(optimizer: Optimizer, held: Tree) -> None:
 
 def _placed(parameter: Tensor, name: str, value: Any, *, counts_on_device: bool) -> Any:
     """Where torch would have it: a count of steps on the host unless a kernel reads it."""
-    if not isinstance(value, Tensor):
-        return value
-    if name == "step":
+    if name == "step" and isinstance(value, Tensor):
         return value.to(parameter.device if counts_on_device else "cpu")
-    return _like(parameter, value)
+    return pytree.tree_map_only(Tensor, lambda each: _like(parameter, each), value)
 
 
 def _like(parameter: Tensor, value: Tensor) -> Tensor:
@@ -183,21 +218,94 @@ def _parameters(optimizer: Optimizer) -> Iterable[Tensor]:
         yield from group["params"]
 
 
-def _restore_buffers(model: nn.Module, held: dict[str, Tensor]) -> None:
-    for name, buffer in model.named_buffers():
-        if plain_name(name) in held:
-            buffer.copy_(held[plain_name(name)])
+def _memory(model: nn.Module | None, saved: Mapping[str, Tensor]) -> Tree | None:
+    """What modules keep from step to step beside parameters and what is saved with these."""
+    if model is None:
+        return None
+    return {
+        "buffers": {
+            plain_name(name): buffer
+            for name, buffer in model.named_buffers(remove_duplicate=False)
+            if plain_name(name) not in saved
+        },
+        "attributes": _attributes(model),
+        "generators": {
+            name: {key: each.get_state() for key, each in generators.items()}
+            for name, generators in _generators(model).items()
+        },
+    }
 
 
-def _attributes(model: nn.Module) -> dict[str, dict[str, Plain]]:
-    """Numbers, words and flags that modules keep, such as a counter of steps."""
+def _recall(
+    model: nn.Module | None, saved: Mapping[str, Tensor], held: Tree | None, device: torch.device
+) -> None:
+    if model is not None and held is not None:
+        _restore_buffers(model, {**saved, **held["buffers"]}, device)
+        _restore_attributes(model, held, device)
+
+
+def _restore_buffers(model: nn.Module, held: dict[str, Tensor], device: torch.device) -> None:
+    """A model may have made one since it was built, or have given one another form."""
+    for prefix, module in model.named_modules(remove_duplicate=False):
+        for name, buffer in module._buffers.items():
+            value = held.get(plain_name(f"{prefix}.{name}" if prefix else name))
+            if value is None:
+                module._buffers[name] = None
+            elif buffer is not None and buffer.shape == value.shape:
+                buffer.copy_(value)
+            else:
+                module._buffers[name] = value.to(device)
+
+
+def _attributes(model: nn.Module) -> dict[str, dict[str, Any]]:
+    """What modules keep in Python: numbers, words and flags of all, and of the user's own also
+    containers, arrays and tensors, as far as a checkpoint can hold them."""
     found = {
-        plain_name(name): {k: v for k, v in vars(module).items() if isinstance(v, Plain)}
+        plain_name(name): {
+            key: value
+            for key, value in vars(module).items()
+            if key not in INTERNAL and not key.startswith(DYNAMO) and _is_kept(module, value)
+        }
         for name, module in model.named_modules()
     }
     return {name: values for name, values in found.items() if values}
 
 
-def _restore_attributes(model: nn.Module, held: dict[str, dict[str, Plain]]) -> None:
+def _is_kept(module: nn.Module, value: Any) -> bool:
+    if type(value) in PLAIN:
+        return True
+    if is_torchs(module) or type(value) not in HELD:
+        return False
+    if isinstance(value, Sized) and not isinstance(value, Tensor) and len(value) > LONGEST:
+        return False
+    try:
+        encode(value, where="")
+    except HastenError:
+        return False  # it has something in it that is an object
+    return True
+
+
+def _to(device: torch.device, tensor: Tensor) -> Tensor:
+    return tensor.to(device)
+
+
+def _generators(model: nn.Module) -> dict[str, dict[str, torch.Generator]]:
+    found = {
+        plain_name(name): {k: v for k, v in vars(module).items() if type(v) is torch.Generator}
+        for name, module in model.named_modules()
+    }
+    return {name: values for name, values in found.items() if values}
+
+
+def _restore_attributes(model: nn.Module, tree: Tree, device: torch.device) -> None:
     for name, module in model.named_modules():
-        vars(module).update(held.get(plain_name(name), {}))
+        attributes = vars(module)
+        for key, value in tree["attributes"].get(plain_name(name), {}).items():
+            now = attributes.get(key)
+            there = now.device if isinstance(now, Tensor) else device
+            held = pytree.tree_map_only(Tensor, partial(_to, there), value)
+            is_container = type(now) is type(held) and isinstance(now, list | dict | set | deque)
+            attributes[key] = refill(now, held) if is_container else held
+    for name, generators in _generators(model).items():
+        for key, generator in generators.items():
+            generator.set_state(tree["generators"][name][key])

@@ -1,5 +1,6 @@
 """Does a plan leave the training the same? Fails closed: what was not shown is not proven."""
 
+import tempfile
 from collections.abc import Iterator
 from typing import Literal
 
@@ -53,13 +54,15 @@ class Prover:
     def prove_resuming(self, plan: Plan) -> Check:
         """A training in two processes, the second of which goes on from a checkpoint of the first,
         against one that was never stopped."""
+        folder = tempfile.mkdtemp(dir=self._lab.folder)
         try:
-            whole = self._train(plan, "whole", RESUME_STEPS)
-            self._train(plan, "parts", RESUME_STEPS // 2)
-            parts = self._train(plan, "parts", RESUME_STEPS, resume=True)
+            whole = self._train(plan, f"{folder}/whole", RESUME_STEPS)
+            self._train(plan, f"{folder}/parts", RESUME_STEPS // 2)
+            parts = self._train(plan, f"{folder}/parts", RESUME_STEPS, resume=True)
             if parts.state == whole.state:
                 return check_resuming(whole, parts, whole)
-            return check_resuming(whole, parts, self._train(plan, "again", RESUME_STEPS))
+            again = self._train(plan, f"{folder}/again", RESUME_STEPS)
+            return check_resuming(whole, parts, again)
         except WorkerFailure as failure:
             why = failure.failed.what.splitlines()[0]
             return Check(name="resume", verdict="not_proven", why=why)
@@ -74,7 +77,7 @@ class Prover:
                 plan=plan,
                 seed=self._seed,
                 steps=steps,
-                folder=str(self._lab.folder / folder),
+                folder=folder,
                 resume=resume,
             )
             return worker.ask(request, messages.Trained)
@@ -162,6 +165,10 @@ def check_resuming(
 ) -> Check:
     """``again`` is the whole once more, which tells a wrong checkpoint from a restless training."""
     half = RESUME_STEPS // 2
+    lost = [each for each in (*whole.applied, *parts.applied) if each.outcome != "done"]
+    if lost:
+        why = f"in the proof, {lost[0].technique} {lost[0].outcome.replace('_', ' ')}"
+        return Check(name="resume", verdict="not_proven", why=f"{why}: {lost[0].why}")
     if parts.state == whole.state:
         why = f"{RESUME_STEPS} steps equal {half}, a stop and {half} more, to the bit"
         return Check(name="resume", verdict="proven", why=why)
