@@ -18,7 +18,8 @@ from torch.utils.data import DataLoader, Dataset
 from hasten.checkpoint.store import Store
 from hasten.errors import HastenError
 from hasten.records.plan import NAIVE
-from hasten.task.task import Task
+from hasten.task.task import Metric, Task
+from hasten.train.every import Every
 from hasten.train.fit import fit
 
 PLAIN = task("make_task_without_workers")
@@ -101,11 +102,11 @@ def test_a_folder_that_holds_a_training_is_not_written_over(trained: Path) -> No
         ),
         (
             lambda: make_task(batch_size=16),
-            "it stands at batch 4 of 26, and an epoch here has 13",
+            "its epochs have 26 batches, and these 13",
         ),
         (
             lambda: make_task(data=(torch.randn(50, 12), torch.randint(0, 3, (50,))), batch_size=8),
-            "it stands at batch 4 of 26, and an epoch here has 7",
+            "its epochs have 26 batches, and these 7",
         ),
     ],
 )
@@ -177,6 +178,26 @@ def test_a_broken_checkpoint_gives_way_to_the_one_before(trained: Path) -> None:
     assert same_bits(bits_at(trained, 30), whole)
 
 
+def test_a_broken_manifest_is_a_training_too(trained: Path) -> None:
+    for path in trained.glob("step-*/manifest.json"):
+        path.write_text("{")
+    error = refusal_of(trained, PLAIN, resume=False)
+    assert "holds a training already" in error.what
+
+
+def test_a_metric_that_fails_loses_no_step(tmp_path: Path) -> None:
+    def fail(outputs: Tensor, targets: Tensor) -> Tensor:
+        raise ZeroDivisionError
+
+    task = make_task(
+        evaluation_data=(torch.randn(8, 12), torch.randint(0, 3, (8,))),
+        metrics={"bad": Metric(compute=fail, higher_is_better=True)},
+    )
+    with pytest.raises(ZeroDivisionError):
+        fit(task, steps=20, evaluate_every=Every(5, "step"), checkpoint_dir=tmp_path)
+    assert Store(tmp_path).steps() == [5]
+
+
 def test_a_sick_checkpoint_is_not_gone_on_from(tmp_path: Path) -> None:
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
         calls.append(1)
@@ -184,7 +205,8 @@ def test_a_sick_checkpoint_is_not_gone_on_from(tmp_path: Path) -> None:
 
     calls: list[int] = []
     made = [make_task(loss=loss) for _ in range(2)]
-    fit(made[0], steps=12, checkpoint_dir=tmp_path, checkpoint_every=4)
+    sick_one = fit(made[0], steps=12, checkpoint_dir=tmp_path, checkpoint_every=4, log_every=3)
+    assert sick_one.notes == ("the loss is not finite at step 9",)
     sick = [
         step for step in Store(tmp_path).steps() if not Store(tmp_path).read(step).manifest.healthy
     ]
@@ -193,6 +215,7 @@ def test_a_sick_checkpoint_is_not_gone_on_from(tmp_path: Path) -> None:
     summary = fit(made[1], steps=6, checkpoint_dir=tmp_path, resume=True)
     assert summary.resumed_from in (4, 6)
     assert "not finite" in summary.notes[0]
+    assert summary.notes[1] == f"training goes on from step {summary.resumed_from}"
 
 
 class Stream(Dataset[Tensor]):

@@ -106,6 +106,11 @@ class Task:
                 f"Task.state_resets={self.state_resets!r} is not a unit.",
                 fix="Use 'epoch' or 'batch'.",
             )
+        if "loss" in self.metrics:
+            raise HastenError(
+                "Task.metrics has one named 'loss', which an evaluation gives by itself.",
+                fix="Name it otherwise.",
+            )
         if self.batch_multiple_of < 1:
             raise HastenError(
                 f"Task.batch_multiple_of={self.batch_multiple_of} is not possible.",

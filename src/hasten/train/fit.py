@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hasten.checkpoint.codec import decode as decode_tree
-from hasten.checkpoint.folders import Saved
+from hasten.checkpoint.folders import Saved, find_folders
 from hasten.checkpoint.store import Store
 from hasten.config import PerformanceConfig
 from hasten.errors import HastenError
@@ -15,7 +15,7 @@ from hasten.records.checkpoint import Position
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.training import RecipeClaim, TrainingSummary
 from hasten.runtime.run import Run
-from hasten.task.load import build_task, load_factory
+from hasten.task.load import build_task, load_factory, user_error
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import seed_everything
 from hasten.task.task import Task
@@ -61,8 +61,10 @@ class Wanted:
             raise HastenError("Both epochs and steps are given.", fix="Give one of the two.")
         for name in ("epochs", "steps", "checkpoint_every", "log_every"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise HastenError(f"{name}={value} is not possible.", fix="Use 1 or more.")
+            if value is not None and (type(value) is not int or value < 1):
+                raise HastenError(f"{name}={value!r} is not possible.", fix="Use 1 or more.")
+        if self.seed is not None and (type(self.seed) is not int or not 0 <= self.seed < 2**63):
+            raise HastenError(f"seed={self.seed!r} is not possible.", fix="Use 0 to 2**63 - 1.")
         if self.checkpoint_dir is None and (self.resume or self.checkpoint_every is not None):
             given = "resume" if self.resume else "checkpoint_every"
             raise HastenError(
@@ -80,7 +82,7 @@ def fit(
     checkpoint_dir: Path | str | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
-    evaluate_every: Every = EACH_EPOCH,
+    evaluate_every: Every | str = EACH_EPOCH,
     log_every: int = 50,
     deterministic: bool = False,
     sinks: Sequence[Sink] = (),
@@ -102,7 +104,9 @@ def fit(
         checkpoint_dir=None if checkpoint_dir is None else Path(checkpoint_dir),
         checkpoint_every=checkpoint_every,
         resume=resume,
-        evaluate_every=evaluate_every,
+        evaluate_every=Every.parse(evaluate_every)
+        if isinstance(evaluate_every, str)
+        else evaluate_every,
         log_every=log_every,
         deterministic=deterministic,
     )
@@ -120,7 +124,7 @@ def train(wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink] = ()) -> Trai
         store, saved = _open(wanted, name, cleanup)
         seed = _seed(wanted, saved)
         task = _build(wanted.task, seed)
-        pipeline = Pipeline.from_task(task)
+        pipeline = _pipeline(task, name)
         plan = wanted.plan
         if isinstance(plan, PerformanceConfig):
             plan = plan.resolve(read_environment(), read_traits(pipeline))
@@ -134,7 +138,7 @@ def train(wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink] = ()) -> Trai
             epoch, words = go_on(run, saved.manifest, tree, saved.path)
             position = saved.manifest.position
             del tree  # as large as the training itself
-            notes = [*saved.complaints, *([words] if words else [])]
+            notes = _notes_of(saved, plan, words)
         saver = None
         if store is not None:
             saver = Saver(
@@ -163,13 +167,32 @@ def _open(
     if wanted.resume:
         saved = store.read()
         refuse_another_task(saved.manifest, name, saved.path)
-    elif steps := store.steps():
+    elif steps := [each.step for each in find_folders(store.folder) if each.has_manifest]:
         raise HastenError(
-            f"{wanted.checkpoint_dir} holds a training already, up to step {steps[-1]}.",
+            f"{wanted.checkpoint_dir} holds a training already, up to step {max(steps)}.",
             fix="Go on with it (--resume, resume=True), or name another folder.",
         )
     cleanup.enter_context(store)
     return store, saved
+
+
+def _pipeline(task: Task, name: str | None) -> Pipeline:
+    try:
+        return Pipeline.from_task(task)
+    except Exception as error:
+        if name is None or isinstance(error, HastenError):
+            raise
+        raise user_error(f"{name} cannot be trained", error) from error
+
+
+def _notes_of(saved: Saved, plan: Plan, words: str | None) -> list[str]:
+    notes = list(saved.complaints)
+    if notes:
+        notes.append(f"training goes on from step {saved.manifest.position.step}")
+    if saved.manifest.plan != plan.parts:
+        before = Plan(parts=saved.manifest.plan)
+        notes.append(f"the checkpoint is of a training by another plan: {before}")
+    return [*notes, words] if words else notes
 
 
 def _seed(wanted: Wanted, saved: Saved | None) -> int:

@@ -4,6 +4,7 @@ Between two steps the training is all in its run, its position and the epoch; on
 saved and stopped. Nothing here waits for the device but saving, evaluating and the end.
 """
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from hasten.records.training import (
     CheckpointEvent,
     EvaluationEvent,
     NoteEvent,
+    StepEvent,
     TrainingSummary,
 )
 from hasten.runtime.epochs import EpochStart
@@ -61,7 +63,7 @@ class Loop:
         self._metrics: dict[str, float] = {}
         self._evaluated_step: int | None = None
         self._told_dropped = 0
-        self._is_first = True
+        self._is_first = self._was_finite = True
         self._notes: list[str] = []
         self._meter: Meter
         self._users_code = _UsersCode(self)
@@ -158,8 +160,7 @@ class Loop:
             self._evaluate()
 
     def _tell(self) -> None:
-        for event in self._meter.events():
-            self._sinks.event(event)
+        self._tell_steps(self._meter.events())
         if self._saver is not None:
             for path, manifest, stalled_s in self._saver.finished():
                 self._sinks.event(
@@ -174,6 +175,13 @@ class Loop:
         for each in self._run.dropped[self._told_dropped :]:
             self._note(f"{each.technique} {each.outcome.replace('_', ' ')}: {each.why}")
         self._told_dropped = len(self._run.dropped)
+
+    def _tell_steps(self, events: list[StepEvent]) -> None:
+        for event in events:
+            self._sinks.event(event)
+            if event.loss is not None and not math.isfinite(event.loss) and self._was_finite:
+                self._was_finite = False
+                self._note(f"the loss is not finite at step {event.step}")
 
     def _note(self, words: str) -> None:
         self._notes.append(words)
@@ -192,7 +200,12 @@ class Loop:
         with self._meter.paused():
             began = time.monotonic()
             with self._users_code:
-                found = self._unless_stopped()
+                try:
+                    found = self._unless_stopped()
+                except Exception:
+                    if self._saver is not None:  # the steps before are not to blame
+                        self._save(self._saver)
+                    raise
             took_s = time.monotonic() - began
         if found is None:
             return
@@ -221,8 +234,7 @@ class Loop:
             return None
 
     def _end(self) -> TrainingSummary:
-        for event in self._meter.finish(self._epochs):
-            self._sinks.event(event)
+        self._tell_steps(self._meter.finish(self._epochs))
         if self._saver is not None:
             self._save_the_end(self._saver)
         self._tell()
@@ -233,7 +245,7 @@ class Loop:
     def _save_the_end(self, saver: Saver) -> None:
         """Even where the one before could not be written: there may be room by now."""
         if self._stop.signal is not None:
-            self._say(f"{self._stop.words}: saving; another Ctrl-C leaves without")
+            self._say(f"{self._stop.words}: saving; a Ctrl-C now leaves without")
         try:
             saver.wait()
         except HastenError as error:
@@ -276,7 +288,7 @@ class Loop:
             wanted = self._wanted.steps or self._wanted.epochs or 1
             if count > wanted:
                 return f"{count:,} {unit} were done before, and {wanted:,} were asked for"
-            return f"all {count:,} {unit} are done"
+            return f"all {count:,} {unit} are done" if count > 1 else f"the one {unit[:-1]} is done"
         return f"{self._stop.words} came after step {self._step:,}"
 
     def _position(self) -> Position:

@@ -80,11 +80,11 @@ def refuse_another_training(manifest: Manifest, run: Run, path: Path) -> None:
             ", ".join(each) or "none" for each in (manifest.schedulers, schedulers_of(run))
         )
         raise _does_not_fit(path, f"its schedulers are {there}, and these {now}")
-    if manifest.position.batches and manifest.batches_per_epoch != batches_per_epoch(run):
+    if manifest.batches_per_epoch != batches_per_epoch(run):
         raise _does_not_fit(
             path,
-            f"it stands at batch {manifest.position.batches} of {manifest.batches_per_epoch}, and"
-            f" an epoch here has {batches_per_epoch(run)}",
+            f"its epochs have {manifest.batches_per_epoch} batches, and these"
+            f" {batches_per_epoch(run)}",
         )
 
 
