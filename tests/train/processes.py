@@ -1,5 +1,6 @@
 """Trainings in processes of their own, which can be killed."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -79,13 +80,18 @@ def run(function: Callable[..., None], *arguments: Any, **options: Any) -> int:
     return code
 
 
-def bits_at(folder: Path, step: int) -> dict[str, Tensor]:
-    """All tensors of a checkpoint: weights, optimizer, random generators."""
+def bits_at(folder: Path, step: int) -> dict[str, Any]:
+    """All that a checkpoint holds: weights, optimizer, random generators, numbers and words."""
     path = folder / f"step-{step:08d}"
     weights = load_file(path / "model.safetensors")
     tensors = {**weights, **load_file(path / "state.safetensors")}
-    return {name: each.clone() for name, each in tensors.items()}  # they hang on the file
+    held: dict[str, Any] = {name: each.clone() for name, each in tensors.items()}  # off the file
+    return held | {"all else": json.loads((path / "state.json").read_text())["tree"]}
 
 
-def same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+def same_bits(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return torch.equal(one, other) if isinstance(one, Tensor) else bool(one == other)

@@ -166,7 +166,11 @@ def _optimizer(optimizer: Optimizer) -> Tree:
             {key: value for key, value in group.items() if key not in IMPLEMENTATION | {"params"}}
             for group in optimizer.param_groups
         ],
-        "attributes": {k: v for k, v in vars(optimizer).items() if type(v) in PLAIN},
+        "attributes": {
+            key: value
+            for key, value in vars(optimizer).items()
+            if type(value) in PLAIN and not key.startswith("_")  # those are torch's own
+        },
     }
 
 
