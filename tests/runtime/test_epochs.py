@@ -12,6 +12,7 @@ from torch.utils.data import (
     Dataset,
     IterableDataset,
     RandomSampler,
+    Sampler,
     TensorDataset,
     WeightedRandomSampler,
 )
@@ -178,6 +179,53 @@ class OwnNoise(Items):
 
     def __getitem__(self, index: int) -> Tensor:
         return torch.rand(2, generator=self.generator)
+
+
+class CountsEpochs(Sampler[int]):
+    """Each epoch has an order of its own, by a count that no checkpoint has."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.epoch += 1
+        generator = torch.Generator().manual_seed(self.epoch)
+        yield from torch.randperm(ROWS, generator=generator).tolist()
+
+    def __len__(self) -> int:
+        return ROWS
+
+
+class OwnStream(IterableDataset[Tensor]):
+    def __init__(self) -> None:
+        self.generator = _generator()
+
+    def __iter__(self) -> Iterator[Tensor]:
+        for _ in range(ROWS):
+            yield torch.rand(2, generator=self.generator)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (
+            lambda: DataLoader(Items(draws=False), batch_size=4, sampler=CountsEpochs()),
+            "its sampler, a BatchSampler, has a memory of its own",
+        ),
+        (lambda: DataLoader(OwnStream(), batch_size=4), "its dataset has a memory of its own"),
+        (lambda: DataLoader(Stream(), batch_size=4), None),
+        (lambda: _with_own_generator(0), None),
+        (_replacing, None),
+    ],
+)
+def test_loaders_with_a_memory_of_their_own_are_known(
+    make: Callable[[], Any], reason: str | None
+) -> None:
+    loader = make()
+    state, own = random_state(), own_states(loader)
+    assert cannot_repeat(loader, EpochStart.now(loader, later=False)) == reason
+    assert all(map(torch.equal, own_states(loader), own))
+    assert torch.equal(random_state()["torch"], state["torch"])
 
 
 def test_items_that_no_other_process_can_draw_again_are_known() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler, TensorDataset
 
 from hasten.data.resident import cannot_draw_at_once
 from hasten.task.digest import digest
@@ -70,7 +70,7 @@ def begin_at(loader: Any, start: EpochStart, given: int, *, replay: bool = False
         return _skip(loader, start, given)
     if start.later:
         start_workers(loader)
-    _restore(loader, start)
+    _restore(own_generators(loader), start)
     source: Iterator[Any] = iter(loader)
     for _ in islice(source, given):
         pass
@@ -84,8 +84,8 @@ def cannot_skip(loader: object) -> str | None:
     if type(loader.batch_sampler) is not BatchSampler:
         return "it does not make batches by a plain BatchSampler"
     reason = cannot_draw_at_once(loader.batch_sampler.sampler)
-    if reason is None and loader.num_workers and draws_random(loader.dataset) is not False:
-        return "its items may draw random numbers in workers"
+    if reason is None and loader.num_workers and type(loader.dataset) is not TensorDataset:
+        return "its items may draw random numbers in workers"  # some of them; one cannot tell
     return reason
 
 
@@ -135,13 +135,13 @@ def _draws_in_old_workers(loader: Any, start: EpochStart) -> str | None:
 
 def _skip(loader: DataLoader[Any], start: EpochStart, given: int) -> Iterator[Any]:
     """The DataLoader draws what it always draws; only its indices come from further on."""
-    behind = _Behind(loader.batch_sampler)
+    generators, behind = own_generators(loader), _Behind(loader.batch_sampler)
     # It refuses another sampler, and so it has one only while it makes its iterator.
     vars(loader)["batch_sampler"] = behind
     try:
         if start.later and _lives_on(loader):
             iter(loader)  # starts the workers, as the epoch before had
-        _restore(loader, start)
+        _restore(generators, start)
         behind.skip = given
         source = iter(loader)
     finally:
@@ -189,9 +189,10 @@ class _Indices:
         return next(self.begin())
 
 
-def _restore(loader: Any, start: EpochStart) -> None:
+def _restore(own: list[torch.Generator], start: EpochStart) -> None:
     restore_random_state(start.random)
-    restore_own(loader, start.own)
+    for generator, state in zip(own, start.own, strict=True):
+        generator.set_state(state)
 
 
 def _lives_on(loader: Any) -> bool:
