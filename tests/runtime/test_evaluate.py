@@ -113,6 +113,31 @@ def test_evaluating_disturbs_neither_the_model_nor_the_training() -> None:
     assert (model_bits(task.model), random_settings(), torch_settings()) == before
 
 
+class Counting(nn.Module):
+    """Moves a number and a buffer whatever its mode is."""
+
+    seen: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = make_model()
+        self.calls = 0
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.calls += 1
+        self.seen += 1
+        output: Tensor = self.layer(inputs)
+        return output
+
+
+def test_what_a_model_counts_is_not_moved() -> None:
+    task = make_task(model=Counting())
+    evaluate(task)
+    assert isinstance(task.model, Counting)
+    assert (task.model.calls, float(task.model.seen)) == (0, 0.0)
+
+
 def test_a_metric_that_raises_disturbs_nothing_either() -> None:
     def fail(outputs: Tensor, targets: Tensor) -> Tensor:
         torch.rand(3)

@@ -13,11 +13,10 @@ from torch import Tensor
 from hasten.checkpoint.files import PARTIAL, hash_file, open_plain, sync_folder
 from hasten.checkpoint.tensor_file import read_tensors
 from hasten.errors import HastenError
-from hasten.records.checkpoint import CHECKPOINT_FORMAT, Manifest, StoredFile
+from hasten.records.checkpoint import CHECKPOINT_FORMAT, MODEL, Manifest, StoredFile
 from hasten.records.record import Record, digest_of, from_builtins
 
 MANIFEST = "manifest.json"
-MODEL = "model.safetensors"
 TENSORS = "state.safetensors"
 STATE = "state.json"
 FILES = (MODEL, TENSORS, STATE)

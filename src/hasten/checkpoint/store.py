@@ -24,7 +24,6 @@ from hasten.checkpoint.folders import (
     FILES,
     LARGEST_MANIFEST_BYTES,
     MANIFEST,
-    MODEL,
     MOST_SCANS,
     NEW,
     STATE,
@@ -43,7 +42,7 @@ from hasten.checkpoint.lock import FolderLock
 from hasten.checkpoint.rotation import find_surplus
 from hasten.checkpoint.tensor_file import make_header, write_tensors
 from hasten.errors import HastenError
-from hasten.records.checkpoint import Manifest, StoredFile
+from hasten.records.checkpoint import MODEL, Manifest, StoredFile
 from hasten.records.record import to_json
 
 LATEST = "latest"

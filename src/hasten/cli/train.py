@@ -98,9 +98,9 @@ def train(context: click.Context, /, task: str, **options: Unpack[Options]) -> N
 
     evaluate_every = Every.parse(options["evaluate_every"])
     plan, claim = _decide(task, options)
-    from hasten.train.fit import Wanted
     from hasten.train.fit import train as run_training
     from hasten.train.signals import StopRequest
+    from hasten.train.wanted import Wanted
 
     wanted = Wanted(
         task=task,

@@ -7,13 +7,11 @@ from torch import nn
 from hasten.measure.messages import DataDigested
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import named_state
+from hasten.step.optimizers import IMPLEMENTATION_FLAGS
 from hasten.task.digest import digest
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state
 from hasten.task.settings import plain_attributes
-
-# Which kernel updates the weights is a technique's choice; it is not state.
-IMPLEMENTATION_FLAGS = {"fused", "foreach", "capturable"}
 
 
 def digest_state(pipeline: Pipeline) -> dict[str, str]:

@@ -4,15 +4,17 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
-from hasten.checkpoint.folders import MODEL, Saved
+from hasten.checkpoint.folders import Saved
 from hasten.checkpoint.store import Store
 from hasten.measure.messages import Trained, TrainFor
 from hasten.measure.numerics import make_deterministic
+from hasten.records.checkpoint import MODEL
 from hasten.task.digest import digest
 from hasten.task.load import build_task, load_factory
-from hasten.train.fit import Wanted, train
+from hasten.train.fit import train
 from hasten.train.signals import StopRequest
 from hasten.train.state import COMPILED
+from hasten.train.wanted import Wanted
 
 
 def train_for(request: TrainFor) -> Trained:

@@ -4,6 +4,8 @@ from hasten.records.plan import RawPart
 from hasten.records.record import Record
 
 CHECKPOINT_FORMAT = 1
+MODEL = "model.safetensors"
+"""The file of a checkpoint that holds the weights alone."""
 
 
 class Position(Record, frozen=True, kw_only=True):

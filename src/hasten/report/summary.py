@@ -7,11 +7,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from hasten.records.checkpoint import MODEL
 from hasten.records.training import RecipeClaim, TrainingSummary
 from hasten.report.text import duration, number, peak_memory, printable
 
-WEIGHTS = "model.safetensors"
-"""The file of a checkpoint that holds the weights alone."""
 STYLES = {"done": "green", "skipped": "yellow", "fell_back": "red"}
 
 
@@ -100,7 +99,7 @@ def _next(summary: TrainingSummary, resume: str) -> list[tuple[str, str]]:
         return [
             ("keep it", "Nothing was saved. Train with --checkpoint-dir DIR to keep the weights.")
         ]
-    weights = f"{summary.checkpoint}/{WEIGHTS}"
+    weights = f"{summary.checkpoint}/{MODEL}"
     use = ("use it", printable(f"model.load_state_dict(safetensors.torch.load_file({weights!r}))"))
     if not resume:
         return [use]

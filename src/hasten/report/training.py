@@ -144,7 +144,7 @@ def _happened(event: Happening) -> Text:
     where = f"checkpoint at step {event.step:,}: {printable(event.path)}"
     if event.healthy:
         return Text(f"{where}, training stood still for {duration(event.stalled_s)}")
-    return Text(f"{where}, NOT HEALTHY: a weight or the loss is not finite", style="red")
+    return Text(f"{where}, NOT HEALTHY: a weight is not finite", style="red")
 
 
 def _results(event: EvaluationEvent) -> str:

@@ -1,7 +1,6 @@
 """The loss and the task's own metrics, over its evaluation data."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +8,7 @@ from torch.utils.data import DataLoader
 
 from hasten.errors import HastenError
 from hasten.task import batch as batches
-from hasten.task.seed import random_state, restore_random_state
+from hasten.task.probing import leaving_no_trace
 from hasten.task.task import Batch, Task, as_dataset, not_a_pair, training_device
 
 ROWS = 64
@@ -21,13 +20,14 @@ def evaluate(task: Task, tell: Callable[[int], None] = lambda batches: None) -> 
     """``loss``, the mean by ``task.count``, and each metric of ``task.metrics``, of the model as it
     is, in evaluation mode. A task that carries a state has no loss here.
 
-    A training may go on afterwards as if nothing had happened: modes and random generators are
-    put back. ``tell`` is called with the number of batches so far; no batch waits for the device.
+    A training may go on afterwards as if nothing had happened: modes, attributes, buffers and
+    random generators are put back. ``tell`` is called with the number of batches so far; no batch
+    waits for the device.
     """
     if task.evaluation_data is None:
         raise HastenError("The task has no evaluation data.", fix="Give Task evaluation_data.")
     model = task.model.to(training_device())
-    with _undisturbed(model):
+    with leaving_no_trace(model):
         seen = _Seen(task, model)
         for number, batch in enumerate(_loader(task), 1):
             seen.add(batches.move(batch, training_device()))
@@ -69,19 +69,6 @@ class _Seen:
             for name, metric in self._task.metrics.items():
                 found[name] = float(metric.compute(output, target))
         return found
-
-
-@contextmanager
-def _undisturbed(model: nn.Module) -> Iterator[None]:
-    modes = {module: module.training for module in model.modules()}
-    state = random_state()
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
-        restore_random_state(state)
 
 
 def _pair(batch: Batch) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+# Which kernel updates the weights is a technique's choice; it is not state.
+IMPLEMENTATION_FLAGS = frozenset({"fused", "foreach", "capturable"})
 # What torch keeps on a fused optimizer beside its groups.
 ATTRIBUTES = ("_step_supports_amp_scaling", "_need_device_dtype_check_for_fused")
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from hasten.checkpoint.codec import decode as decode_tree
@@ -13,7 +12,8 @@ from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.records.checkpoint import Position
 from hasten.records.plan import NAIVE, Plan
-from hasten.records.training import RecipeClaim, TrainingSummary
+from hasten.records.training import TrainingSummary
+from hasten.runtime.loading import Epoch
 from hasten.runtime.run import Run
 from hasten.task.load import build_task, load_factory, user_error
 from hasten.task.pipeline import Pipeline
@@ -29,47 +29,9 @@ from hasten.train.saving import Saver
 from hasten.train.signals import StopRequest
 from hasten.train.sinks import Sink, Sinks
 from hasten.train.state import restore
+from hasten.train.wanted import EACH_EPOCH, Wanted
 
-EACH_EPOCH = Every(1, "epoch")
 START = Position(step=0, epoch=0, batches=0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What to train, how, how long, and what to keep of it."""
-
-    task: Task | str
-    plan: Plan | PerformanceConfig = NAIVE
-    epochs: int | None = None
-    steps: int | None = None
-    """Totals, of a training that is resumed too. Without either it is one epoch."""
-    seed: int | None = None
-    """None is 0, or the one of the checkpoint."""
-    checkpoint_dir: Path | None = None
-    checkpoint_every: int | None = None
-    """Steps; None is every ten minutes. There is one at the end in any case."""
-    resume: bool = False
-    evaluate_every: Every = EACH_EPOCH
-    log_every: int = 50
-    """Steps between events."""
-    deterministic: bool = False
-    claim: RecipeClaim | None = None
-    """What the recipe promised that the plan is from."""
-
-    def __post_init__(self) -> None:
-        if self.epochs is not None and self.steps is not None:
-            raise HastenError("Both epochs and steps are given.", fix="Give one of the two.")
-        for name in ("epochs", "steps", "checkpoint_every", "log_every"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise HastenError(f"{name}={value!r} is not possible.", fix="Use 1 or more.")
-        if self.seed is not None and (type(self.seed) is not int or not 0 <= self.seed < 2**63):
-            raise HastenError(f"seed={self.seed!r} is not possible.", fix="Use 0 to 2**63 - 1.")
-        if self.checkpoint_dir is None and (self.resume or self.checkpoint_every is not None):
-            given = "resume" if self.resume else "checkpoint_every"
-            raise HastenError(
-                f"{given} is given without a folder for checkpoints.", fix="Give checkpoint_dir."
-            )
 
 
 def fit(
@@ -130,15 +92,12 @@ def train(wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink] = ()) -> Trai
             plan = plan.resolve(read_environment(), read_traits(pipeline))
         run = Run(pipeline, plan)
         cleanup.callback(run.undo)
-        position, epoch, notes = START, None, []
+        position, path, epoch = START, None, None
+        notes: list[str] = []
         if saved is not None:
-            refuse_another_training(saved.manifest, run, saved.path)
-            tree = decode_tree(saved.skeleton, saved.tensors)
-            restore(run, saved.model, tree)
-            epoch, words = go_on(run, saved.manifest, tree, saved.path)
-            position = saved.manifest.position
-            del tree  # as large as the training itself
-            notes = _notes_of(saved, plan, words)
+            position, path = saved.manifest.position, saved.path
+            epoch, notes = _take_over(run, saved, plan)
+            saved = None  # as large as the training itself
         saver = None
         if store is not None:
             saver = Saver(
@@ -148,7 +107,8 @@ def train(wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink] = ()) -> Trai
                 task=name,
                 seed=seed,
                 plan=plan.parts,
-                gone_on_from=saved,
+                gone_on_from=path,
+                from_step=position.step,
             )
             cleanup.callback(saver.close)
             sinks = (EventLog(store.folder / EVENTS), *sinks)
@@ -183,6 +143,15 @@ def _pipeline(task: Task, name: str | None) -> Pipeline:
         if name is None or isinstance(error, HastenError):
             raise
         raise user_error(f"{name} cannot be trained", error) from error
+
+
+def _take_over(run: Run, saved: Saved, plan: Plan) -> tuple[Epoch | None, list[str]]:
+    """The epoch to go on with, and what there is to say."""
+    refuse_another_training(saved.manifest, run, saved.path)
+    tree = decode_tree(saved.skeleton, saved.tensors)
+    restore(run, saved.model, tree)
+    epoch, words = go_on(run, saved.manifest, tree, saved.path)
+    return epoch, _notes_of(saved, plan, words)
 
 
 def _notes_of(saved: Saved, plan: Plan, words: str | None) -> list[str]:

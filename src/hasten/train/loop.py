@@ -6,9 +6,10 @@ saved and stopped. Nothing here waits for the device but saving, evaluating and 
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hasten.errors import HastenError
+from hasten.records.applied import Applied
 from hasten.records.checkpoint import Position
 from hasten.records.training import (
     CheckpointEvent,
@@ -30,10 +31,7 @@ from hasten.train.resume import batches_per_epoch
 from hasten.train.saving import Saver
 from hasten.train.signals import StopRequest
 from hasten.train.sinks import Sinks
-
-if TYPE_CHECKING:
-    from hasten.train.fit import Wanted
-
+from hasten.train.wanted import Wanted
 
 WORKER_ENDED = "DataLoader worker"
 """So begins what torch says of one that has died."""
@@ -46,7 +44,7 @@ class _StoppedError(Exception):
 class Loop:
     def __init__(
         self,
-        wanted: "Wanted",
+        wanted: Wanted,
         name: str | None,
         task: Task,
         run: Run,
@@ -62,7 +60,7 @@ class Loop:
         self._resumed_from: int | None = None
         self._metrics: dict[str, float] = {}
         self._evaluated_step: int | None = None
-        self._told_dropped = 0
+        self._told: list[Applied] = []
         self._is_first = self._was_finite = True
         self._notes: list[str] = []
         self._meter: Meter
@@ -172,9 +170,10 @@ class Loop:
                         stalled_s=stalled_s,
                     )
                 )
-        for each in self._run.dropped[self._told_dropped :]:
-            self._note(f"{each.technique} {each.outcome.replace('_', ' ')}: {each.why}")
-        self._told_dropped = len(self._run.dropped)
+        for each in self._run.dropped:
+            if each not in self._told:
+                self._told.append(each)
+                self._note(f"{each.technique} {each.outcome.replace('_', ' ')}: {each.why}")
 
     def _tell_steps(self, events: list[StepEvent]) -> None:
         for event in events:
@@ -204,7 +203,7 @@ class Loop:
                     found = self._unless_stopped()
                 except Exception:
                     if self._saver is not None:  # the steps before are not to blame
-                        self._save(self._saver)
+                        self._saver.save(self._position(), self._epoch_start(), self._batch)
                     raise
             took_s = time.monotonic() - began
         if found is None:
@@ -316,7 +315,10 @@ class Loop:
     def _what_is_left(self) -> str:
         if self._saver is None:
             return "Mend that. With a folder for checkpoints less would be lost."
-        self._saver.wait()
+        try:
+            self._saver.wait()
+        except HastenError as error:
+            return f"Mend that. {error}"
         self._saver.finished()
         if self._saver.path is None:
             return "Mend that; nothing had been saved yet."

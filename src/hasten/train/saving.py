@@ -11,7 +11,7 @@ import torch
 from hasten import __version__
 from hasten.checkpoint.background import BackgroundWriter
 from hasten.checkpoint.codec import encode
-from hasten.checkpoint.folders import Saved
+from hasten.checkpoint.folders import name_of
 from hasten.checkpoint.store import Content, Store
 from hasten.checkpoint.tensor_file import make_header
 from hasten.records.checkpoint import CHECKPOINT_FORMAT, Manifest, Position
@@ -38,7 +38,8 @@ class Saver:
         task: str | None,
         seed: int,
         plan: dict[str, RawPart],
-        gone_on_from: Saved | None,
+        gone_on_from: Path | None,
+        from_step: int,
     ) -> None:
         self._run, self._every = run, every
         self._task, self._seed, self._plan = task, seed, plan
@@ -46,9 +47,9 @@ class Saver:
         self._writer = BackgroundWriter(store, on_done=self._done.append)
         self._last_s = time.monotonic()
         self._handed_over: dict[str, tuple[Manifest, float]] = {}
-        self.saved_step: int | None = gone_on_from.manifest.position.step if gone_on_from else None
+        self.saved_step = from_step if gone_on_from is not None else None
         """Of the last checkpoint that was handed over, or gone on from."""
-        self.path: Path | None = gone_on_from.path if gone_on_from else None
+        self.path = gone_on_from
         """The last checkpoint that is whole."""
         self.folder = store.folder
 
@@ -66,7 +67,7 @@ class Saver:
         content = self._content(position, start, batch)
         self._writer.save(content)
         self.saved_step, self._last_s = position.step, time.monotonic()
-        self._handed_over[_name(position)] = content.manifest, self._last_s - began
+        self._handed_over[name_of(position.step)] = content.manifest, self._last_s - began
 
     def try_out(self, position: Position, start: EpochStart, batch: Any) -> None:
         """Find out early whether everything can be held by a checkpoint."""
@@ -91,7 +92,8 @@ class Saver:
     def _content(self, position: Position, start: EpochStart, batch: Any) -> Content:
         weights = weights_of(self._run.model)
         last = None if batch is None else digest(batch)
-        skeleton, tensors = encode(capture(self._run, start, last), where="the training")
+        tree = capture(self._run, weights, start, last)
+        skeleton, tensors = encode(tree, where="the training")
         return Content(
             manifest=Manifest(
                 format=CHECKPOINT_FORMAT,
@@ -113,10 +115,6 @@ class Saver:
             skeleton=skeleton,
             tensors=tensors,
         )
-
-
-def _name(position: Position) -> str:
-    return f"step-{position.step:08d}"
 
 
 @torch.no_grad()

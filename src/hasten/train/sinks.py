@@ -65,8 +65,7 @@ class Sinks:
 
     def close(self) -> None:
         """However the training ended: a sink that has a ``close`` lets go of what it holds."""
-        for sink in self._sinks:
-            getattr(sink, "close", lambda: None)()
+        self._tell(lambda sink: getattr(sink, "close", lambda: None)())
 
     def _tell(self, what: Callable[[Sink], None]) -> None:
         for sink in self._sinks:

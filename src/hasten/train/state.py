@@ -21,6 +21,7 @@ from hasten.checkpoint.codec import encode
 from hasten.errors import HastenError
 from hasten.runtime.epochs import EpochStart, own_states, restore_own
 from hasten.runtime.run import Run
+from hasten.step.optimizers import IMPLEMENTATION_FLAGS
 from hasten.task import batch as batches
 from hasten.task.pipeline import Pipeline, Splits
 from hasten.task.seed import random_state, restore_random_state
@@ -30,8 +31,6 @@ COMPILED = "_orig_mod"
 """What ``torch.compile(model)`` puts before the names of a model's weights."""
 DYNAMO = "_torchdynamo"
 """Attributes that torch.compile keeps for itself, such as places in memory."""
-IMPLEMENTATION = frozenset({"fused", "foreach", "capturable", "differentiable"})
-"""Settings of an optimizer that say how it computes, and not what."""
 PLAIN = frozenset({bool, int, float, str, type(None)})
 HELD = frozenset({list, dict, set, deque, tuple, Tensor, np.ndarray})
 LONGEST = 10_000
@@ -56,9 +55,12 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return {plain_name(name): value for name, value in state.items()}
 
 
-def capture(run: Run, start: EpochStart, batch_digest: str | None) -> Tree:
-    """Beside the weights. The tensors are the live ones: copy them before the next step."""
-    pipeline, saved = run.pipeline, weights_of(run.model)
+def capture(
+    run: Run, saved: Mapping[str, Tensor], start: EpochStart, batch_digest: str | None
+) -> Tree:
+    """Beside the weights that are ``saved``. The tensors are the live ones: copy them before the
+    next step."""
+    pipeline = run.pipeline
     return {
         "other weights": {
             plain_name(name): each.detach()
@@ -163,7 +165,11 @@ def _optimizer(optimizer: Optimizer) -> Tree:
             for key, held in optimizer.state.items()
         ],
         "groups": [
-            {key: value for key, value in group.items() if key not in IMPLEMENTATION | {"params"}}
+            {
+                key: value
+                for key, value in group.items()
+                if key not in IMPLEMENTATION_FLAGS | {"params"}
+            }
             for group in optimizer.param_groups
         ],
         "attributes": {
