@@ -11,11 +11,11 @@ class Phases(Record, frozen=True, kw_only=True):
     forward_s: float
     backward_s: float
     optimizer_s: float
+    host_s: float = 0.0
+    """What is none of the others: the loop itself."""
 
     def total_s(self) -> float:
-        return (
-            self.data_wait_s + self.transfer_s + self.forward_s + self.backward_s + self.optimizer_s
-        )
+        return sum(getattr(self, name) for name in self.__struct_fields__)
 
 
 class Memory(Record, frozen=True, kw_only=True):
