@@ -51,8 +51,8 @@ def main() -> None:
 def _compare(a: Plan, b: Plan, seed: int) -> dict[str, Any]:
     with Lab(f"{TASKS}:bloom", seed) as lab:
         control = measure_noise(lab, a, lambda message: None)
-        confirmation = confirm(lab, a, b, lambda message: None)
-    floor = noise_floor(control)
+        floor = noise_floor(control)
+        confirmation = confirm(lab, a, b, floor, lambda message: None)
     speed = claim_speed(confirmation, floor)
     if speed is None:
         raise SystemExit(f"a pair failed: {confirmation.failure}")

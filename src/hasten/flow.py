@@ -66,7 +66,7 @@ def tune(
 
         speed, numerics, confirmation = None, None, None
         if search.plan != NAIVE:
-            confirmation = confirm(lab, NAIVE, search.plan, tell)
+            confirmation = confirm(lab, NAIVE, search.plan, floor, tell)
             speed = claim_speed(confirmation, floor)
             tell("proving that the training stays the same, from another seed")
             fresh = Prover(lab, described.traits, seed + 1)

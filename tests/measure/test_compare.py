@@ -1,5 +1,6 @@
 """Interleaving, by a worker that answers at once and a clock that it moves."""
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -25,8 +26,9 @@ class FakeWorker:
         self._step_s = step_s
         self.asked: list[float] = []
         self.pauses = 0
+        self.pid = os.getpid()
 
-    def ask(self, request: messages.Request, reply: type) -> messages.Block:
+    def ask(self, request: messages.Request, reply: type, limit_s: float) -> messages.Block:
         assert isinstance(request, messages.TimeBlock)
         elapsed = request.steps * self._step_s()
         self.asked.append(self._clock.now)
@@ -46,7 +48,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 def _arm(clock: FakeClock, step_s: Callable[[], float]) -> tuple[Arm, FakeWorker]:
     worker = FakeWorker(clock, step_s)
-    warmed = messages.Warmed(elapsed_s=2.0, step_s=step_s(), applied=())
+    warmed = messages.Warmed(elapsed_s=2.0, step_s=step_s(), applied=(), threads=())
     return Arm(worker, warmed), worker  # type: ignore[arg-type]
 
 

@@ -28,6 +28,17 @@ def memory_allowed(total_bytes: int, root: Path = CGROUP_ROOT, groups: Path = OW
     return min([total_bytes, *(int(limit) for limit in limits if limit.isdigit())])
 
 
+def throttled_s(root: Path = CGROUP_ROOT, groups: Path = OWN_GROUPS) -> float:
+    """How long the control group's quota has held its processes back, so far."""
+    units = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
+    for folder in _folders("cpu", root, groups):
+        for line in _lines(folder / "cpu.stat"):
+            name, _, value = line.partition(" ")
+            if name in units and value.isdigit():
+                return int(value) * units[name]
+    return 0.0
+
+
 def _folders(controller: str, root: Path, groups: Path) -> list[Path]:
     """The folders of this process's control groups and of all above them: a limit there binds too.
 

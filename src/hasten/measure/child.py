@@ -5,6 +5,7 @@ becomes a reply, and the tuner goes on.
 """
 
 import ctypes
+import faulthandler
 import math
 import os
 import signal
@@ -25,11 +26,13 @@ from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
 from hasten.measure.phases import measure_phases
+from hasten.measure.placement import busiest_threads
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.measure.resuming import train_for
+from hasten.records.applied import Applied
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
-from hasten.runtime.memory import read_memory
+from hasten.runtime.memory import ran_out_of_memory, read_memory
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
 from hasten.task.load import Factory, build_task, load_factory, place_of, user_error
@@ -68,8 +71,8 @@ class Child:
                 return messages.Measured(
                     measurement=measure_phases(self.run, self._batches, request.steps)
                 )
-            case messages.ReadMemory():
-                return messages.MemoryRead(memory=read_memory())
+            case messages.ReadOutcome():
+                return messages.OutcomeRead(memory=read_memory(), applied=self._applied())
             case messages.DigestData():
                 return digests.digest_data(self.run, request.epochs, request.limit_s)
             case messages.Trace():
@@ -152,7 +155,18 @@ class Child:
         return messages.Warmed(
             elapsed_s=time.perf_counter() - start,
             step_s=statistics.median(times),
-            applied=tuple(self.run.applied),
+            applied=self._applied(),
+            threads=() if self.run.pipeline.device.type == "cpu" else busiest_threads(),
+        )
+
+    def _applied(self) -> tuple[Applied, ...]:
+        """A step that had to be redone is no matter to a training, but no speed to be proud of."""
+        applied, hiccups = self.run.applied, self.run.hiccups
+        if not hiccups:
+            return tuple(applied)
+        return tuple(
+            Applied(technique=each.technique, outcome="fell_back", why=hiccups[0])
+            for each in applied
         )
 
     def _time_block(self, steps: int) -> messages.Block:
@@ -207,10 +221,11 @@ def serve(requests: int, replies: int) -> None:
 def _failed(error: Exception) -> messages.Failed:
     if isinstance(error, HastenError):
         return messages.Failed(kind="error", what=error.what, fix=error.fix, detail=error.detail)
-    memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
     wrapped = user_error("The training raised", error)
     return messages.Failed(
-        kind="out_of_memory" if memory else "crashed", what=wrapped.what, detail=wrapped.detail
+        kind="out_of_memory" if ran_out_of_memory(error) else "crashed",
+        what=wrapped.what,
+        detail=wrapped.detail,
     )
 
 
@@ -242,5 +257,8 @@ def _die_with(parent: int) -> None:
 
 if __name__ == "__main__":
     _die_with(int(sys.argv[3]))
+    faulthandler.register(
+        messages.DUMP_STACKS
+    )  # written without Python's lock, which a hung task may hold
     sys.path.insert(0, str(Path.cwd()))
     serve(int(sys.argv[1]), int(sys.argv[2]))

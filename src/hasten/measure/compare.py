@@ -9,20 +9,27 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
+from hasten.host.load import LoadMeter
 from hasten.measure import messages
-from hasten.measure.worker import Worker
+from hasten.measure.placement import SharedCores
+from hasten.measure.worker import REPLY_LIMIT_S, Worker
 from hasten.records.applied import Applied
+from hasten.records.measurement import Memory
 from hasten.records.verdict import Comparison, Round
 from hasten.stats.paired import CONFIDENCE, MARGIN, MINIMUM_ROUNDS, decide, ratio_interval
 
 BLOCK_S = 0.06
 """Long enough that starting and stopping a process is lost in it, short enough to interleave."""
+DEVICE_BLOCK_S = 0.02
+"""Where another device computes: its caches are not lost to the other arm."""
 LOOKS_SHARE = 4
 """Looking again and again gives chance more chances. The looks are alike, so that each gets a
 quarter of the error, not an eighth: simulated identical arms with heavy tails were called
 different in 0.5 % of all comparisons with this and in 1.8 % without."""
 LOOKS_S = (4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 25.0, 30.0)
 WARM_STEPS = 8
+BLOCK_LIMIT_S = 300.0
+"""Beyond a hundred times what a block should take: loader workers may be started in it."""
 
 
 class Arm:
@@ -33,14 +40,23 @@ class Arm:
         self.warmup_s = warmed.elapsed_s
         self.step_s = warmed.step_s
         self.applied: tuple[Applied, ...] = warmed.applied
+        self.threads = warmed.threads
+
+    def read(self) -> Memory:
+        """Peak memory so far; what was applied is read again too."""
+        outcome = self.worker.ask(messages.ReadOutcome(), messages.OutcomeRead)
+        self.applied = outcome.applied
+        return outcome.memory
 
     def fell_back(self) -> Applied | None:
         return next((each for each in self.applied if each.outcome != "done"), None)
 
 
-def warm_up(workers: Sequence[tuple[Worker, messages.Start]]) -> list[Arm]:
-    """Build and warm several workers. They build at the same time; they warm one by one, so that
-    the time it takes to warm up is their own."""
+def warm_up(
+    workers: Sequence[tuple[Worker, messages.Start]], limit_s: float = REPLY_LIMIT_S
+) -> list[Arm]:
+    """Build and warm several workers, each within ``limit_s``. They build at the same time; they
+    warm one by one, so that the time it takes to warm up is their own."""
     for worker, start in workers:
         worker.send(start)
     for worker, _ in workers:
@@ -49,7 +65,7 @@ def warm_up(workers: Sequence[tuple[Worker, messages.Start]]) -> list[Arm]:
     for worker, _ in workers:
         for other, _ in workers:
             other.pause()
-        warmed = worker.ask(messages.Warm(steps=WARM_STEPS), messages.Warmed)
+        warmed = worker.ask(messages.Warm(steps=WARM_STEPS), messages.Warmed, limit_s)
         worker.pause()
         arms.append(Arm(worker, warmed))
     return arms
@@ -62,16 +78,19 @@ def compare(
     seed: int,
     only_faster: bool = False,
     confidence: float = CONFIDENCE,
+    margin: float = MARGIN,
     limit_s: float = LOOKS_S[-1],
 ) -> Comparison:
     """How many times faster B is than A, until a look decides or the time is up.
 
-    ``confidence`` is that of the whole comparison, all looks together.
-
-    With ``only_faster`` it also ends when B can no longer turn out faster.
+    ``confidence`` is that of the whole comparison, all looks together. A difference is one that
+    lies beyond ``margin``. With ``only_faster`` it also ends when B can no longer turn out faster.
     """
-    steps = max(1, round(BLOCK_S / max(a.step_s, b.step_s, 1e-6)))
+    block_s = DEVICE_BLOCK_S if a.threads and b.threads else BLOCK_S
+    steps = max(1, round(block_s / max(a.step_s, b.step_s, 1e-6)))
     order = random.Random(seed)
+    cores = SharedCores([a.threads, b.threads], order)
+    load = LoadMeter([a.worker.pid, b.worker.pid])
     rounds: list[Round] = []
     start = time.monotonic()
     looks = [each for each in LOOKS_S if each < limit_s] + [limit_s]
@@ -79,26 +98,30 @@ def compare(
         # Slow steps may go past the limit: fewer rounds than the minimum say nothing at all.
         needed = MINIMUM_ROUNDS if look == looks[-1] else 0
         while time.monotonic() - start < look or len(rounds) < needed:
+            cores.draw()
             rounds.append(_round(a, b, steps, order))
+        load.look()
         interval = ratio_interval(
             [each.a_s for each in rounds],
             [each.b_s for each in rounds],
             confidence=1 - (1 - confidence) / LOOKS_SHARE,
         )
-        decision = decide(interval, MARGIN)
-        if decision != "undecided" or (only_faster and interval.high < 1 + MARGIN):
+        decision = decide(interval, margin)
+        if decision != "undecided" or (only_faster and interval.high < 1 + margin):
             break
+    cores.release()
     return Comparison(
         ratio=interval.ratio,
         low=interval.low,
         high=interval.high,
         confidence=confidence,
-        margin=MARGIN,
+        margin=margin,
         decision=decision,
         rounds=tuple(rounds),
         elapsed_s=time.monotonic() - start,
         a_warmup_s=a.warmup_s,
         b_warmup_s=b.warmup_s,
+        load=load.read(),
     )
 
 
@@ -115,6 +138,7 @@ def _round(a: Arm, b: Arm, steps: int, order: random.Random) -> Round:
 
 def _block(arm: Arm, steps: int) -> float:
     """Seconds per row; the arm's process group runs for its own blocks only."""
-    block = arm.worker.ask(messages.TimeBlock(steps=steps), messages.Block)
+    limit_s = BLOCK_LIMIT_S + 100 * steps * arm.step_s
+    block = arm.worker.ask(messages.TimeBlock(steps=steps), messages.Block, limit_s)
     arm.worker.pause()
     return block.elapsed_s / block.rows

@@ -6,8 +6,8 @@ from typing import Self
 
 from hasten.measure import messages
 from hasten.measure.compare import Arm, warm_up
-from hasten.measure.worker import Worker, WorkerFailure
-from hasten.records.measurement import Measurement, Memory
+from hasten.measure.worker import REPLY_LIMIT_S, Worker, WorkerFailure
+from hasten.records.measurement import Measurement
 from hasten.records.plan import NAIVE, Plan, Rung
 
 PHASE_STEPS = 60
@@ -66,12 +66,12 @@ class Lab:
         finally:
             worker.close()
 
-    def arms(self, *plans: Plan) -> list[Arm]:
-        """Fresh processes, each with a plan started and warm."""
+    def arms(self, *plans: Plan, limit_s: float = REPLY_LIMIT_S) -> list[Arm]:
+        """Fresh processes, each with a plan started and warm within ``limit_s``."""
         workers = [self.worker() for _ in plans]
         try:
             starts = [self.start(plan) for plan in plans]
-            return warm_up(list(zip(workers, starts, strict=True)))
+            return warm_up(list(zip(workers, starts, strict=True)), limit_s)
         except WorkerFailure:
             for worker in workers:
                 worker.close()
@@ -82,7 +82,3 @@ class Lab:
     ) -> messages.Start:
         chosen = self.seed if seed is None else seed
         return messages.Start(task=self.task, plan=plan, seed=chosen, proof=proof)
-
-
-def memory_of(arm: Arm) -> Memory:
-    return arm.worker.ask(messages.ReadMemory(), messages.MemoryRead).memory

@@ -1,5 +1,6 @@
 """What we ask of a worker process and what it answers."""
 
+import signal
 from typing import Literal
 
 import msgspec
@@ -11,6 +12,9 @@ from hasten.records.measurement import Measurement, Memory
 from hasten.records.plan import Plan, Rung
 from hasten.records.traits import Reduction, Traits
 from hasten.records.trial import Offer
+
+DUMP_STACKS = signal.SIGUSR2
+"""On this signal a worker writes to its log where every thread stands, whatever it is doing."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -69,6 +73,8 @@ class Warmed(Reply, frozen=True, kw_only=True):
     step_s: float
     """Median of the steps after the first."""
     applied: tuple[Applied, ...]
+    threads: tuple[int, ...]
+    """The busiest of the process, where another device computes; else none."""
 
 
 class TimeBlock(Request, frozen=True, kw_only=True):
@@ -90,12 +96,13 @@ class Measured(Reply, frozen=True, kw_only=True):
     measurement: Measurement
 
 
-class ReadMemory(Request, frozen=True, kw_only=True):
-    pass
+class ReadOutcome(Request, frozen=True, kw_only=True):
+    """What became of the run since it was warm."""
 
 
-class MemoryRead(Reply, frozen=True, kw_only=True):
+class OutcomeRead(Reply, frozen=True, kw_only=True):
     memory: Memory
+    applied: tuple[Applied, ...]
 
 
 class DigestData(Request, frozen=True, kw_only=True):
@@ -185,7 +192,7 @@ class Trained(Reply, frozen=True, kw_only=True):
 class Failed(Reply, frozen=True, kw_only=True):
     """The request could not be done. ``kind`` tells the user's errors from a technique's."""
 
-    kind: Literal["error", "out_of_memory", "crashed"]
+    kind: Literal["error", "out_of_memory", "crashed", "hung"]
     """"error" is mendable by the user."""
     what: str
     fix: str = ""
@@ -193,7 +200,15 @@ class Failed(Reply, frozen=True, kw_only=True):
 
 
 AnyRequest = (
-    Describe | Start | Warm | TimeBlock | MeasurePhases | ReadMemory | DigestData | Trace | TrainFor
+    Describe
+    | Start
+    | Warm
+    | TimeBlock
+    | MeasurePhases
+    | ReadOutcome
+    | DigestData
+    | Trace
+    | TrainFor
 )
 AnyReply = (
     Described
@@ -201,7 +216,7 @@ AnyReply = (
     | Warmed
     | Block
     | Measured
-    | MemoryRead
+    | OutcomeRead
     | DataDigested
     | BaselineTraced
     | CandidateTraced

@@ -12,16 +12,20 @@ import struct
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
 import msgspec
 
 from hasten.errors import HastenError
-from hasten.measure.messages import AnyReply, Failed, Reply, Request
+from hasten.measure.messages import DUMP_STACKS, AnyReply, Failed, Reply, Request
 
 REPLY_LIMIT_S = 900.0
 LOG_TAIL_LINES = 20
+STACK_LINES = 60
+STACKS_S = 1.0
+"""Writing them takes milliseconds; one that cannot even do that is not waited for."""
 R = TypeVar("R", bound=Reply)
 
 
@@ -57,6 +61,10 @@ class Worker:
         os.close(reply_write)
         self._paused = False
         self._closed = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def __enter__(self) -> Self:
         return self
@@ -109,9 +117,8 @@ class Worker:
         os.close(self._requests)
         os.close(self._replies)
 
-    def log_tail(self) -> str:
-        lines = self._log.read_text(errors="replace").splitlines()
-        return "\n".join(lines[-LOG_TAIL_LINES:])
+    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
     def _signal(self, number: signal.Signals) -> None:
         try:
@@ -136,19 +143,32 @@ class Worker:
         self._signal(signal.SIGKILL)  # its children, where it has left any
         code = self._process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        fix = "Run the task's own script to see why."
+        if code == -signal.SIGKILL:
+            fix = "The kernel does that where memory runs out: try a smaller batch. " + fix
         return Failed(
             kind="crashed",
             what=f"The training process ended unexpectedly ({how}).",
-            fix="Run the task's own script to see why.",
+            fix=fix,
             detail=self.log_tail(),
         )
 
     def _hung(self, limit_s: float) -> Failed:
+        self._dump_stacks()
         self._signal(signal.SIGKILL)
         self._process.wait()
         return Failed(
-            kind="crashed",
+            kind="hung",
             what=f"The training process gave no answer in {limit_s:.0f} s and was ended.",
-            fix="Check that a step of the task ends by itself.",
-            detail=self.log_tail(),
+            fix="Check that a step of the task ends by itself; the lines above are where it stood.",
+            detail=self.log_tail(STACK_LINES),
         )
+
+    def _dump_stacks(self) -> None:
+        before = self._log.stat().st_size
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, DUMP_STACKS)
+        deadline = time.monotonic() + STACKS_S
+        while self._log.stat().st_size == before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.05)  # the rest of them

@@ -4,11 +4,18 @@ from typing import Literal
 
 from hasten.records.record import Record
 
+OUT_OF_MEMORY = "out of memory"
+"""So begins the reason of what fell back for want of it."""
+
 
 class Applied(Record, frozen=True, kw_only=True):
     technique: str
     outcome: Literal["done", "skipped", "fell_back"]
     why: str
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        return self.why.startswith(OUT_OF_MEMORY)
 
     def __str__(self) -> str:
         return f"{self.technique}: {self.outcome.replace('_', ' ')} ({self.why})"

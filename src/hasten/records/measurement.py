@@ -1,5 +1,7 @@
 """Raw numbers of one run."""
 
+import math
+
 from hasten.records.record import Record
 
 
@@ -15,7 +17,7 @@ class Phases(Record, frozen=True, kw_only=True):
     """What is none of the others: the loop itself."""
 
     def total_s(self) -> float:
-        return sum(getattr(self, name) for name in self.__struct_fields__)
+        return math.fsum(getattr(self, name) for name in self.__struct_fields__)
 
 
 class Memory(Record, frozen=True, kw_only=True):

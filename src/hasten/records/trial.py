@@ -15,6 +15,7 @@ Outcome = Literal[
     "not_proven",
     "fell_back",
     "failed",
+    "out_of_memory",
     "not_tried",
     "below_noise",
     "out_of_time",

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from hasten.records.load import Load
 from hasten.records.plan import Rung
 from hasten.records.record import Record
 
@@ -32,6 +33,8 @@ class Comparison(Record, frozen=True, kw_only=True):
     elapsed_s: float
     a_warmup_s: float
     b_warmup_s: float
+    load: Load | None = None
+    """What else the machine was doing. Comparisons made before this field do not say."""
 
 
 class Check(Record, frozen=True, kw_only=True):
@@ -69,6 +72,8 @@ class SpeedClaim(Record, frozen=True, kw_only=True):
     high: float
     noise_floor: float
     """The largest ratio that two identical arms could not be told from, in the same session."""
+    disturbed_by: str | None = None
+    """What else the machine was doing, in words; None for nothing notable."""
     a_rows_per_s: float
     b_rows_per_s: float
     warmup_extra_s: float

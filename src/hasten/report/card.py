@@ -10,7 +10,12 @@ from hasten.records.trial import Outcome, Trial
 from hasten.records.verdict import NumericsClaim
 from hasten.report.text import duration, peak_memory, printable
 
-STYLES: dict[Outcome, str] = {"kept": "green", "refuted": "red", "failed": "red"}
+STYLES: dict[Outcome, str] = {
+    "kept": "green",
+    "refuted": "red",
+    "failed": "red",
+    "out_of_memory": "red",
+}
 
 REWRITTEN_BY_HAND = "unfused-attention"
 """The finding that no technique answers, only its author."""

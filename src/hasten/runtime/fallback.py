@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor
 
-from hasten.records.applied import Applied
+from hasten.records.applied import OUT_OF_MEMORY, Applied
 from hasten.records.plan import Plan
 from hasten.runtime.apply import apply_plan, loading, undo_all
+from hasten.runtime.memory import ran_out_of_memory
 from hasten.runtime.rewind import Rewind
 from hasten.runtime.snapshot import Snapshot
 from hasten.task.pipeline import Pipeline
@@ -216,4 +217,5 @@ def _record(run: "Run", reasons: dict[str, str]) -> None:
 
 def _brief(error: Exception) -> str:
     first_line = next(iter(str(error).splitlines()), "")
-    return f"{type(error).__name__}: {first_line}"[:300]
+    kind = OUT_OF_MEMORY if ran_out_of_memory(error) else type(error).__name__
+    return f"{kind}: {first_line}"[:300]

@@ -1,4 +1,4 @@
-"""Peak memory of this process, host and device apart."""
+"""Peak memory of this process, host and device apart; and whether that was too much."""
 
 import resource
 import sys
@@ -19,3 +19,10 @@ def read_memory() -> Memory:
         device_allocated_bytes=torch.cuda.max_memory_allocated(),
         device_reserved_bytes=torch.cuda.max_memory_reserved(),
     )
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """For the host's memory torch has no error of its own, only words."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)

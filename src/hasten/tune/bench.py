@@ -27,8 +27,9 @@ def bench(task: str, a: str, b: str, *, seed: int, tell: Tell) -> BenchReport:
         plan_a, plan_b = (_plan_named(name, described, recipes) for name in (a, b))
         _refuse_what_cannot_apply((a, b), described)
         control = measure_noise(lab, plan_a, tell)
-        confirmation = confirm(lab, plan_a, plan_b, tell)
-    speed = claim_speed(confirmation, noise_floor(control))
+        floor = noise_floor(control)
+        confirmation = confirm(lab, plan_a, plan_b, floor, tell)
+    speed = claim_speed(confirmation, floor)
     slower = speed is not None and speed.high < 1 / speed.noise_floor
     return BenchReport(
         task=task,
@@ -66,8 +67,9 @@ def prove(task: str, path: Path, *, seed: int, tell: Tell, resume: bool = False)
             tell("proving that a stopped training goes on as if it had not been")
             numerics = numerics.with_check(prover.prove_resuming(plan))
         control = measure_noise(lab, NAIVE, tell)
-        confirmation = confirm(lab, NAIVE, plan, tell)
-    speed = claim_speed(confirmation, noise_floor(control))
+        floor = noise_floor(control)
+        confirmation = confirm(lab, NAIVE, plan, floor, tell)
+    speed = claim_speed(confirmation, floor)
     _, verdict, why = conclude((), confirmation, speed, numerics)
     return ProofReport(
         task=task,

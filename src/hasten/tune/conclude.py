@@ -11,6 +11,7 @@ IN_DOUBT: tuple[Outcome, ...] = (
     "no_verdict",
     "not_proven",
     "failed",
+    "out_of_memory",
     "below_noise",
     "out_of_time",
 )

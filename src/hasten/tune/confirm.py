@@ -2,10 +2,10 @@
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hasten.measure.compare import compare
-from hasten.measure.lab import Lab, memory_of
+from hasten.measure.lab import Lab
 from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied
 from hasten.records.plan import Plan
@@ -31,8 +31,8 @@ def measure_noise(lab: Lab, plan: Plan, tell: Callable[[str], None]) -> Comparis
         lab.close_workers()
 
 
-def confirm(lab: Lab, a: Plan, b: Plan, tell: Callable[[str], None]) -> Confirmation:
-    """Plan B against plan A in pairs of fresh processes."""
+def confirm(lab: Lab, a: Plan, b: Plan, floor: float, tell: Callable[[str], None]) -> Confirmation:
+    """Plan B against plan A in pairs of fresh processes, until each is clear of the floor."""
     pairs: list[Comparison] = []
     applied: tuple[Applied, ...] = ()
     a_memory = b_memory = failure = None
@@ -40,8 +40,8 @@ def confirm(lab: Lab, a: Plan, b: Plan, tell: Callable[[str], None]) -> Confirma
         tell(f"confirming in fresh processes ({number} of {PAIRS})")
         try:
             arm_a, arm_b = lab.arms(a, b)
-            pairs.append(compare(arm_a, arm_b, seed=1000 + number))
-            a_memory, b_memory = memory_of(arm_a), memory_of(arm_b)
+            pairs.append(compare(arm_a, arm_b, seed=1000 + number, margin=floor - 1))
+            a_memory, b_memory = arm_a.read(), arm_b.read()
             applied = (*applied, *arm_a.applied, *arm_b.applied)
         except WorkerFailure as error:
             failure = error.failed.what
@@ -86,6 +86,14 @@ def claim_speed(confirmation: Confirmation, floor: float) -> SpeedClaim | None:
         noise_floor=floor,
         a_rows_per_s=1 / a_s,
         b_rows_per_s=1 / b_s,
+        disturbed_by=_disturbance(pairs),
         warmup_extra_s=extra,
         break_even_rows=max(extra, 0.0) / saved_s if saved_s > 0 else None,
     )
+
+
+def _disturbance(pairs: Sequence[Comparison]) -> str | None:
+    """Of the pair beside which others took most."""
+    loads = [each.load for each in pairs if each.load is not None]
+    worst = max(loads, key=lambda load: load.others_cores, default=None)
+    return None if worst is None else worst.disturbance()

@@ -5,12 +5,17 @@ from collections.abc import Callable, Sequence
 
 from hasten.measure.compare import LOOKS_S, Arm, compare
 from hasten.measure.lab import Lab
+from hasten.measure.messages import Failed
 from hasten.measure.worker import WorkerFailure
+from hasten.records.applied import Applied
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.trial import Candidate, Outcome, Trial
 from hasten.records.verdict import Comparison
 from hasten.stats.paired import CONFIDENCE
 from hasten.tune.prove import Prover
+
+GRACE_S = 60.0
+"""What warming up, such as compiling, may take beyond the time of the search."""
 
 
 class Search:
@@ -53,13 +58,12 @@ class Search:
         try:
             if self._arm is None:
                 (self._arm,) = self._lab.arms(self.plan)
-            (arm,) = self._lab.arms(plan)
+            (arm,) = self._lab.arms(plan, limit_s=self._warm_limit_s())
             trial = self._judge(candidate, plan, arm, confidence, number, limit_s)
         except WorkerFailure as failure:
             self._lab.close_workers()  # the incumbent may be the one that failed: begin it anew
             self._arm = None
-            why, detail = failure.failed.what, failure.failed.detail
-            return Trial(candidate=candidate, outcome="failed", why=why, detail=detail)
+            return _failed(candidate, failure.failed)
         if trial.outcome == "kept":
             self._arm.worker.close()
             self._arm, self.plan = arm, plan
@@ -68,6 +72,9 @@ class Search:
         else:
             arm.worker.close()
         return trial
+
+    def _warm_limit_s(self) -> float:
+        return max(0.0, self._deadline - time.monotonic()) + GRACE_S
 
     def _judge(
         self,
@@ -79,12 +86,8 @@ class Search:
         limit_s: float,
     ) -> Trial:
         assert self._arm is not None  # _try has started it
-        fallback = arm.fell_back()
-        if fallback is not None:
-            outcome: Outcome = "not_tried" if fallback.outcome == "skipped" else "fell_back"
-            return Trial(
-                candidate=candidate, outcome=outcome, why=str(fallback), applied=arm.applied
-            )
+        if (fallback := arm.fell_back()) is not None:
+            return _lost(candidate, arm, fallback)
         comparison = compare(
             self._arm,
             arm,
@@ -93,6 +96,9 @@ class Search:
             confidence=confidence,
             limit_s=limit_s,
         )
+        arm.read()
+        if (fallback := arm.fell_back()) is not None:  # what was timed was then another plan
+            return _lost(candidate, arm, fallback)
         if comparison.decision != "faster":
             outcome, why = _not_faster(comparison)
             return Trial(
@@ -116,6 +122,18 @@ class Search:
             numerics=claim,
             applied=arm.applied,
         )
+
+
+def _lost(candidate: Candidate, arm: Arm, fallback: Applied) -> Trial:
+    outcome: Outcome = "not_tried" if fallback.outcome == "skipped" else "fell_back"
+    if fallback.ran_out_of_memory:
+        outcome = "out_of_memory"
+    return Trial(candidate=candidate, outcome=outcome, why=str(fallback), applied=arm.applied)
+
+
+def _failed(candidate: Candidate, failed: Failed) -> Trial:
+    outcome: Outcome = "out_of_memory" if failed.kind == "out_of_memory" else "failed"
+    return Trial(candidate=candidate, outcome=outcome, why=failed.what, detail=failed.detail)
 
 
 def _not_faster(comparison: Comparison) -> tuple[Outcome, str]:

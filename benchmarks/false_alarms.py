@@ -1,0 +1,224 @@
+"""How often is a difference claimed that is not there, and how often is a real one found?
+
+``simulated``: identical arms on 2,000 simulated machines (heavy tails, drift, autocorrelation, a
+hog midway) through the whole rule: a control, two pairs of fresh processes, a claim.
+``real``: identical arms in fresh processes, with a program that takes the cores switched on midway.
+``power``: an arm that really computes 3 % more, through the whole rule, by the clock of the wall.
+
+Beside each stands what a sequential rule of 3 % would have said of the same samples: one arm's
+blocks of the first half against the other's of the second half, as if measured one after the other.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import simulated_arms
+from hasten.measure.compare import compare
+from hasten.measure.lab import Lab
+from hasten.records.plan import NAIVE, Plan
+from hasten.records.recipe import Confirmation
+from hasten.records.verdict import Comparison
+from hasten.tune.confirm import (
+    CONTROL_S,
+    PAIRS,
+    claim_speed,
+    confirm,
+    measure_noise,
+    noise_floor,
+)
+from results_file import RESULTS, write_results
+
+TASKS = Path(__file__).with_name("tasks.py")
+RULE = 0.03
+HOG = "while True: pass"
+SLOWER = Plan(parts={"more_work": {"share": 0.03}})
+BAR_S = 60.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=["simulated", "real", "power"])
+    parser.add_argument("--runs", type=int, help="how many; else 2000, 100 and 10")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--journal", type=Path, help="go on after what is in this file")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    runs = arguments.runs or {"simulated": 2000, "real": 100, "power": 10}[arguments.part]
+    if arguments.part == "simulated":
+        figures = simulate(runs, arguments.cores)
+    elif arguments.part == "real":
+        figures = compare_identical(runs, arguments.journal)
+    else:
+        figures = find_slower(runs)
+    for name, value in figures.items():
+        if name != "runs":
+            print(f"{name}: {value}")
+    write_results(f"false-alarms-{arguments.part}", figures, folder=arguments.out)
+
+
+def simulate(runs: int, cores: int) -> dict[str, Any]:
+    with ProcessPoolExecutor(cores) as pool:
+        identical = list(pool.map(_simulated, range(runs), [0.0] * runs, chunksize=10))
+        slower = list(pool.map(_simulated, range(runs, runs + runs // 10), [0.03] * (runs // 10)))
+    single = [decision for each in identical for decision in each["decisions"]]
+    return {
+        "comparisons": len(identical),
+        "claims_of_a_difference": sum(each["claim"] != "none" for each in identical),
+        "single_comparisons": len(single),
+        "single_decisions_for_a_difference": sum(each in ("faster", "slower") for each in single),
+        "sequential_rule_claims": sum(each["sequential"] for each in identical),
+        "three_percent_slower": {
+            "comparisons": len(slower),
+            "found_by_machine_trouble": _shares(slower),
+            "wrong_sign": sum(each["claim"] == "faster" for each in slower),
+        },
+    }
+
+
+def _shares(runs: Sequence[dict[str, Any]]) -> dict[str, str]:
+    found: dict[str, list[bool]] = {}
+    for each in runs:
+        found.setdefault(f"{each['trouble']:g}", []).append(each["claim"] == "slower")
+    return {name: f"{sum(each)} of {len(each)}" for name, each in sorted(found.items())}
+
+
+def _simulated(seed: int, slower: float) -> dict[str, Any]:
+    """The whole rule, as `hasten bench` has it."""
+    machine = simulated_arms.Machine(seed)
+    simulated_arms.live_on(machine)
+
+    def run(more: float, number: int, **settings: float) -> Comparison:
+        a, b = simulated_arms.pretend(machine), simulated_arms.pretend(machine, more)
+        return compare(a, b, seed=seed + number, **settings)  # type: ignore[arg-type]
+
+    control = run(0.0, 0, limit_s=CONTROL_S)
+    floor = noise_floor(control)
+    pairs = [run(slower, number, margin=floor - 1) for number in range(1, PAIRS + 1)]
+    return {
+        "trouble": machine.trouble,
+        "claim": _claim(pairs, floor),
+        "decisions": [each.decision for each in (control, *pairs)],
+        "sequential": any(_sequential(each) for each in pairs),
+    }
+
+
+def _claim(pairs: Sequence[Comparison], floor: float) -> str:
+    confirmation = Confirmation(
+        pairs=tuple(pairs), applied=(), a_memory=None, b_memory=None, failure=None
+    )
+    speed = claim_speed(confirmation, floor)
+    assert speed is not None  # no pair is missing
+    if speed.verdict == "proven":
+        return "faster"
+    return "slower" if speed.high < 1 / floor else "none"
+
+
+def _sequential(comparison: Comparison) -> bool:
+    """Would the usual rule have called these arms different?"""
+    middle = len(comparison.rounds) // 2
+    first = statistics.median(each.a_s for each in comparison.rounds[:middle])
+    second = statistics.median(each.b_s for each in comparison.rounds[middle:])
+    return not 1 / (1 + RULE) < first / second < 1 + RULE
+
+
+def compare_identical(runs: int, journal: Path | None) -> dict[str, Any]:
+    done = []
+    if journal is not None and journal.exists():
+        done = [json.loads(line) for line in journal.read_text().splitlines()]
+    for number in range(len(done), runs):
+        done.append(_identical_beside_a_hog(number))
+        print(done[-1], flush=True)
+        if journal is not None:
+            with journal.open("a") as file:
+                file.write(json.dumps(done[-1]) + "\n")
+    decisions = [each["decision"] for each in done]
+    return {
+        "comparisons": len(done),
+        "wins": sum(each in ("faster", "slower") for each in decisions),
+        "same": decisions.count("same"),
+        "no_verdict": decisions.count("undecided"),
+        "sequential_rule_claims": sum(each["sequential"] for each in done),
+        "runs": done,
+    }
+
+
+def _identical_beside_a_hog(seed: int) -> dict[str, Any]:
+    """It comes between 1 and 10 s after the timing has begun, and stays."""
+    draw = random.Random(seed)
+    with Lab(f"{TASKS}:bloom", seed) as lab:
+        a, b = lab.arms(NAIVE, NAIVE)
+        hogs: list[subprocess.Popen[bytes]] = []
+        after_s = draw.uniform(1, 10)
+        timer = threading.Timer(
+            after_s, lambda: hogs.append(subprocess.Popen([sys.executable, "-c", HOG]))
+        )
+        timer.start()
+        try:
+            found = compare(a, b, seed=seed)
+        finally:
+            timer.cancel()
+            timer.join()
+            for hog in hogs:
+                hog.kill()
+                hog.wait()
+    assert found.load is not None
+    return {
+        "decision": found.decision,
+        "ratio": round(found.ratio, 4),
+        "low": round(found.low, 4),
+        "high": round(found.high, 4),
+        "hog_after_s": round(after_s, 1) if hogs else None,
+        "seconds": round(found.elapsed_s, 1),
+        "others_cores": round(found.load.others_cores, 2),
+        "sequential": _sequential(found),
+    }
+
+
+def find_slower(runs: int) -> dict[str, Any]:
+    done = [_really_slower(seed) for seed in range(runs)]
+    found = [each for each in done if each["claim"] == "slower"]
+    return {
+        "comparisons": len(done),
+        "found": len(found),
+        "found_within_the_bar": sum(each["seconds"] <= BAR_S for each in found),
+        "wrong_sign": sum(each["claim"] == "faster" for each in done),
+        "median_seconds": statistics.median(each["seconds"] for each in done),
+        "runs": done,
+    }
+
+
+def _really_slower(seed: int) -> dict[str, Any]:
+    began = time.monotonic()
+    with Lab(f"{TASKS}:bloom", seed) as lab:
+        control = measure_noise(lab, NAIVE, lambda words: None)
+        floor = noise_floor(control)
+        confirmation = confirm(lab, NAIVE, SLOWER, floor, lambda words: None)
+    seconds = time.monotonic() - began
+    pairs = confirmation.pairs
+    if len(pairs) < PAIRS:
+        raise SystemExit(f"a pair failed: {confirmation.failure}")
+    loads = [each.load.others_cores for each in pairs if each.load is not None]
+    found = {
+        "claim": _claim(pairs, floor),
+        "noise_floor": round(floor, 4),
+        "pairs": [[round(each.low, 4), round(each.high, 4)] for each in pairs],
+        "seconds": round(seconds, 1),
+        "others_cores": round(max(loads), 2),
+        "sequential": any(_sequential(each) for each in pairs),
+    }
+    print(found, flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Trials that die, hang, compile for ever or eat all memory: a row each, and the search goes on."""
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hasten.measure.lab import Lab
+from hasten.records.plan import NAIVE, Rung
+from hasten.records.trial import Candidate, Trial
+from hasten.tune.prove import Prover
+from hasten.tune.search import Search
+
+FAULTY = Path(__file__).parents[1] / "tasks" / "faulty.py"
+
+
+def _candidate(technique: str) -> Candidate:
+    return Candidate(
+        technique=technique,
+        part={},
+        rung=Rung.BITWISE,
+        finding="slow-optimizer",
+        bound=2.0,
+        changes_data=False,
+    )
+
+
+def _search(*techniques: str) -> list[Trial]:
+    """Tries each, then a harmless one; nothing that was started may be left."""
+    before = set(psutil.Process().children(recursive=True))
+    with Lab(f"{FAULTY}:small", seed=0) as lab:
+        prover = Prover(lab, lab.describe().traits, seed=0)
+        search = Search(lab, prover, lambda trial: None, deadline=time.monotonic() + 200)
+        search.run([_candidate(each) for each in (*techniques, "harmless")], lambda words: None)
+    assert search.plan == NAIVE
+    assert set(psutil.Process().children(recursive=True)) <= before
+    return search.trials
+
+
+@pytest.mark.parametrize("technique", ["eats_memory_at_once", "eats_memory_later"])
+def test_a_trial_that_runs_out_of_memory_is_said_to_and_is_never_chosen(technique: str) -> None:
+    trial, harmless = _search(technique)
+    assert trial.outcome == "out_of_memory", trial
+    assert "allocate memory" in trial.why
+    assert trial.comparison is None
+    assert harmless.outcome in ("not_faster", "no_verdict")
+
+
+def test_a_trial_killed_by_the_kernel_is_a_row_with_the_signal() -> None:
+    trial, harmless = _search("killed")
+    assert trial.outcome == "failed"
+    assert "signal 9" in trial.why
+    assert trial.comparison is None, "nothing that was measured before is taken for its own"
+    assert harmless.outcome in ("not_faster", "no_verdict")
+
+
+@pytest.mark.parametrize("technique", ["compiles_for_ever", "hangs_with_the_lock"])
+def test_what_does_not_come_back_is_ended_and_says_where_it_stood(
+    technique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = iter([20.0])
+    monkeypatch.setattr(Search, "_warm_limit_s", lambda self: next(limits, 200.0))
+    trial, harmless = _search(technique)
+    assert trial.outcome == "failed"
+    assert "gave no answer" in trial.why
+    assert "faulty.py" in trial.detail
+    assert f"in {technique}" in trial.detail
+    assert harmless.outcome in ("not_faster", "no_verdict")
