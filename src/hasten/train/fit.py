@@ -55,7 +55,7 @@ def fit(
     one epoch. Into ``checkpoint_dir`` go checkpoints, every ``checkpoint_every`` steps or every
     ten minutes and at the end, and a log of events. SIGTERM and Ctrl-C finish the step and save;
     then the program's own handler is called, if it has one, and else it ends as it would have, by
-    SystemExit(143) or KeyboardInterrupt.
+    SystemExit(143) or KeyboardInterrupt. Before the first step they do so at once.
     """
     wanted = Wanted(
         task=task,

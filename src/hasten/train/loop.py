@@ -72,17 +72,20 @@ class Loop:
         self._epoch = epoch
         self._resumed_from = position.step or None
         self._meter = Meter(self._run, every=self._wanted.log_every, first_step=position.step)
-        self._sinks.started(position, self._total_steps())
-        for words in notes:
-            self._note(words)
-        if self._saver is not None:
-            self._saver.try_out(self._position(), self._epoch_start(), None)
         try:
+            self._start(position, notes)
             self._train()
             return self._end()
         finally:
             self._epoch = None  # ends its workers
             self._sinks.close()
+
+    def _start(self, position: Position, notes: list[str]) -> None:
+        self._sinks.started(position, self._total_steps())
+        for words in notes:
+            self._note(words)
+        if self._saver is not None:
+            self._saver.try_out(self._position(), self._epoch_start(), None)
 
     def _train(self) -> None:
         while not self._is_over():
@@ -124,6 +127,7 @@ class Loop:
         return True
 
     def _do_step(self) -> None:
+        self._stop.nothing_to_lose = False
         self._meter.before()
         with self._users_code:
             self._run.step(self._batch)
