@@ -13,6 +13,7 @@ from hasten.runtime.epochs import (
     EpochStart,
     cannot_repeat,
     cannot_skip,
+    draws_to_make_batches,
     own_states,
     start_workers,
 )
@@ -156,9 +157,9 @@ def _behind(
 
 
 def _can_compare(loader: Any) -> bool:
-    """Not where items draw from generators that the steps draw from too."""
+    """Not where making a batch draws from generators that the steps draw from too."""
     dataset = getattr(loader, "dataset", None)
     in_workers = bool(getattr(loader, "num_workers", 0))
     if in_workers or dataset is None or isinstance(dataset, IterableDataset):
         return in_workers
-    return draws_random(dataset) is False
+    return draws_random(dataset) is False and not draws_to_make_batches(loader)
