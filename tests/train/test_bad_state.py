@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from processes import bits_at, run, same_bits, task
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import CosineAnnealingLR
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from hasten.checkpoint.store import Store
 from hasten.errors import HastenError
@@ -307,6 +307,29 @@ def test_data_that_cannot_be_repeated_is_refused(tmp_path: Path) -> None:
     fit(make_task(data=Stream()), steps=3, checkpoint_dir=tmp_path)
     error = refusal_of(tmp_path, make_task(data=Stream()))
     assert "its items draw from a random generator of the dataset's own" in error.what
+
+
+class DrawsAsItGoes:
+    """A batch sampler with a draw for each batch, between those of the steps."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for _ in range(6):
+            yield torch.randint(0, 40, (4,)).tolist()
+
+    def __len__(self) -> int:
+        return 6
+
+
+def test_a_sampler_that_draws_between_batches_that_draw_is_refused(tmp_path: Path) -> None:
+    def collate(items: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
+        rows, targets = default_collate(items)
+        return [rows + torch.rand(()), targets]
+
+    data = TensorDataset(torch.randn(40, 12), torch.arange(40) % 3)
+    loader = DataLoader(data, batch_sampler=DrawsAsItGoes(), collate_fn=collate)  # type: ignore[arg-type]
+    fit(make_task(data=loader, batch_size=None), steps=3, checkpoint_dir=tmp_path)
+    error = refusal_of(tmp_path, make_task(data=loader, batch_size=None))
+    assert "its sampler draws random numbers between those of batches and steps" in error.what
 
 
 def test_workers_that_live_on_and_draw_are_refused_later(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def _has_memory(loader: Any, state: dict[str, Any], own: list[Tensor]) -> str | 
             return "its dataset has a memory of its own"
     elif dataset is not None and draws_random(dataset) is not None and twice(lambda: dataset[0]):
         return "its items draw from a random generator of the dataset's own"
-    elif _collates_here(loader) and twice(lambda: _make_batch(loader, _first_indices(loader))):
+    elif _collates_here(loader) and twice(lambda: _make_batch(loader, next(_indices(loader)))):
         return "its collate_fn has a memory of its own"
     return None
 
@@ -150,19 +150,31 @@ def draws_to_make_batches(loader: Any) -> bool:
 
     Of a loader with a dataset of items; shows that it draws, never that it does not.
     """
+    return _draws(loader, lambda first, others: _make_batch(loader, first))
+
+
+def draws_between_batches(loader: Any) -> bool:
+    """Whether its sampler draws random numbers behind the first indices that it gives."""
+    return _draws(loader, lambda first, others: list(islice(others, INDICES)))
+
+
+def _draws(loader: Any, read: Callable[[Any, Iterator[Any]], Any]) -> bool:
+    """Whether the common random generators are moved by ``read`` of the first indices that the
+    sampler gives, and of the others."""
     state, own = random_state(), own_states(loader)
     try:
-        indices = _first_indices(loader)
+        indices = _indices(loader)
+        first = next(indices)
         before = random_state()
-        _make_batch(loader, indices)
+        read(first, indices)
         return not same_host_random_state(before)
     finally:
         restore_random_state(state)
         restore_own(loader, own)
 
 
-def _first_indices(loader: Any) -> Any:
-    return next(iter(loader.sampler if loader.batch_sampler is None else loader.batch_sampler))
+def _indices(loader: Any) -> Iterator[Any]:
+    return iter(loader.sampler if loader.batch_sampler is None else loader.batch_sampler)
 
 
 def _make_batch(loader: Any, indices: Any) -> Any:
