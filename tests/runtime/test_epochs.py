@@ -196,6 +196,22 @@ class CountsEpochs(Sampler[int]):
         return ROWS
 
 
+class OwnCollate:
+    def __init__(self) -> None:
+        self.generator = _generator()
+
+    def __call__(self, items: list[Tensor]) -> Tensor:
+        return torch.stack(items) + torch.rand((), generator=self.generator)
+
+
+def _stack(items: list[Tensor]) -> Tensor:
+    return torch.stack(items)
+
+
+def _jittered(items: list[Tensor]) -> Tensor:
+    return torch.stack(items) + torch.rand(())
+
+
 class OwnStream(IterableDataset[Tensor]):
     def __init__(self) -> None:
         self.generator = _generator()
@@ -214,6 +230,17 @@ class OwnStream(IterableDataset[Tensor]):
         ),
         (lambda: DataLoader(OwnStream(), batch_size=4), "its dataset has a memory of its own"),
         (lambda: DataLoader(Stream(), batch_size=4), None),
+        (
+            lambda: DataLoader(Items(draws=False), batch_size=4, collate_fn=OwnCollate()),
+            "its collate_fn has a memory of its own",
+        ),
+        (
+            lambda: DataLoader(
+                Items(draws=False), batch_size=4, collate_fn=OwnCollate(), num_workers=1
+            ),
+            None,
+        ),
+        (lambda: DataLoader(Items(draws=True), batch_size=4, collate_fn=_stack), None),
         (lambda: _with_own_generator(0), None),
         (_replacing, None),
     ],
@@ -237,5 +264,9 @@ def test_items_that_no_other_process_can_draw_again_are_known() -> None:
     reason = "its items draw random numbers in workers that have lived since the first epoch"
     assert cannot_repeat(lives_on, first) is None
     assert cannot_repeat(lives_on, later) == reason
+    jitters = DataLoader(
+        Items(draws=False), num_workers=1, persistent_workers=True, collate_fn=_jittered
+    )
+    assert cannot_repeat(jitters, later) == reason
     plain = LOADERS["plain"]()
     assert cannot_repeat(plain, EpochStart.now(plain, later=True)) is None

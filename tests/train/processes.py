@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -46,9 +47,13 @@ class KilledAt:
         self._waits = self._waits and not isinstance(event, CheckpointEvent)
 
     def stepped(self, step: int) -> None:
-        if step >= self._step and not self._waits:
-            self._step = sys.maxsize
-            os.kill(os.getpid(), self._number)
+        if step < self._step:
+            return
+        if self._waits:
+            time.sleep(0.5)  # on a busy machine a checkpoint can take longer than all other steps
+            return
+        self._step = sys.maxsize
+        os.kill(os.getpid(), self._number)
 
 
 def start(function: Callable[..., None], *arguments: Any, **options: Any) -> BaseProcess:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from processes import bits_at, run, same_bits, task
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import CosineAnnealingLR
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from hasten.checkpoint.store import Store
 from hasten.errors import HastenError
@@ -185,6 +185,78 @@ def test_a_broken_manifest_is_a_training_too(trained: Path) -> None:
     assert "holds a training already" in error.what
 
 
+def test_a_folder_in_which_another_run_trains_is_told(tmp_path: Path) -> None:
+    """Before it has saved anything, and after."""
+    folder = tmp_path / "run"
+    with Store(folder):
+        assert "Another run writes its checkpoints to" in refusal_of(folder, PLAIN).what
+    fit(PLAIN, steps=2, checkpoint_dir=folder)
+    with Store(folder):
+        assert "Another run writes its checkpoints to" in refusal_of(folder, PLAIN).what
+    assert fit(PLAIN, steps=3, checkpoint_dir=folder, resume=True).step == 3
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (torch.randn(0, 12), torch.randint(0, 3, (0,))),
+        DataLoader(TensorDataset(torch.randn(4, 12)), batch_size=8, drop_last=True),
+    ],
+)
+def test_evaluation_data_without_a_batch_is_told_before_training(data: Any, tmp_path: Path) -> None:
+    error = refusal_of(tmp_path, make_task(evaluation_data=data), resume=False)
+    assert error.what == "The evaluation data gives no batch."
+
+
+FAILS = """
+import torch
+from torch.nn import functional as F
+from torch.utils.data import Dataset
+
+import hasten
+
+class Broken(Dataset):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        raise ZeroDivisionError("of row 0")
+
+def make():
+    data = torch.randn(24, 4), torch.randint(0, 3, (24,))
+    return hasten.Task(
+        model=torch.nn.Linear(4, 3),
+        data=data,
+        loss=F.cross_entropy,
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        batch_size=4,
+        evaluation_data=Broken(),
+    )
+"""
+
+
+def test_a_fault_of_the_evaluation_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evaluates_badly.py").write_text(FAILS)
+    monkeypatch.chdir(tmp_path)
+    name = "evaluates_badly.py:make"
+    with pytest.raises(HastenError) as error:
+        fit(name, steps=20, checkpoint_dir=tmp_path / "run", checkpoint_every=5)
+    assert error.value.what.startswith(
+        f"{name} raised in the evaluation after step 6: ZeroDivisionError: of row 0"
+    )
+    last = tmp_path / "run/step-00000006"
+    assert error.value.fix == (
+        f"Every step is saved. Mend that, and go on from {last} by --resume."
+    )
+    assert '"checkpoint":{"step":6' in (tmp_path / "run/events.jsonl").read_text()
+    with pytest.raises(HastenError) as error:
+        fit(name, steps=20)
+    assert "in the evaluation after step 6" in error.value.what
+    assert error.value.fix == "Mend that. With a folder for checkpoints less would be lost."
+
+
 def test_a_metric_that_fails_loses_no_step(tmp_path: Path) -> None:
     def fail(outputs: Tensor, targets: Tensor) -> Tensor:
         raise ZeroDivisionError
@@ -235,6 +307,29 @@ def test_data_that_cannot_be_repeated_is_refused(tmp_path: Path) -> None:
     fit(make_task(data=Stream()), steps=3, checkpoint_dir=tmp_path)
     error = refusal_of(tmp_path, make_task(data=Stream()))
     assert "its items draw from a random generator of the dataset's own" in error.what
+
+
+class DrawsAsItGoes:
+    """A batch sampler with a draw for each batch, between those of the steps."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for _ in range(6):
+            yield torch.randint(0, 40, (4,)).tolist()
+
+    def __len__(self) -> int:
+        return 6
+
+
+def test_a_sampler_that_draws_between_batches_that_draw_is_refused(tmp_path: Path) -> None:
+    def collate(items: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
+        rows, targets = default_collate(items)
+        return [rows + torch.rand(()), targets]
+
+    data = TensorDataset(torch.randn(40, 12), torch.arange(40) % 3)
+    loader = DataLoader(data, batch_sampler=DrawsAsItGoes(), collate_fn=collate)  # type: ignore[arg-type]
+    fit(make_task(data=loader, batch_size=None), steps=3, checkpoint_dir=tmp_path)
+    error = refusal_of(tmp_path, make_task(data=loader, batch_size=None))
+    assert "its sampler draws random numbers between those of batches and steps" in error.what
 
 
 def test_workers_that_live_on_and_draw_are_refused_later(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a checkpoint keeps: a training in two parts is the training in one, to the bit."""
 
+import random
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from torch.optim.lr_scheduler import (
     OneCycleLR,
     SequentialLR,
 )
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 from hasten.errors import HastenError
 from hasten.records.plan import NAIVE, Plan
@@ -187,7 +188,35 @@ class Slowing(SGD):
         super().step(closure)
 
 
+def jittered(items: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """A collate_fn that draws random numbers, as one that crops or mixes does."""
+    rows, targets = default_collate(items)
+    return rows * (1 + 0.1 * torch.rand(len(rows), 1)) + 0.1 * random.random(), targets
+
+
+class NowAndThen(TensorDataset):
+    """Its first item is as it is, and others draw random numbers."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        row, target = super().__getitem__(index)
+        return row + (torch.rand(6) if index % 5 else 0), target
+
+
+def loading(**changes: Any) -> Task:
+    given = {"dataset": TensorDataset(*inputs()), "batch_size": 8, "shuffle": True}
+    return make_task(data=DataLoader(**{**given, **changes}), batch_size=None)
+
+
 TASKS: dict[str, Callable[[], Task]] = {
+    "random collate_fn": lambda: loading(collate_fn=jittered),
+    "random collate_fn, own sampler": lambda: loading(
+        collate_fn=jittered,
+        batch_sampler=[[*range(place, min(ROWS, place + 8))] for place in range(0, ROWS, 8)],
+        batch_size=1,
+        shuffle=False,
+    ),
+    "random collate_fn in workers": lambda: loading(collate_fn=jittered, num_workers=1),
+    "random items but the first": lambda: loading(dataset=NowAndThen(*inputs())),
     "remembering": lambda: make_task(model=Remembering()),
     "adapted": lambda: make_task(model=Adapted()),
     "centered loss": lambda: make_task(loss=Centered()),
@@ -269,6 +298,14 @@ def _no_workers_live_on() -> Iterator[None]:
     yield
     while _loaders:
         _loaders.pop()._iterator = None
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name.startswith("random")])
+@pytest.mark.parametrize("stop", [1, 3])
+def test_batches_that_draw_are_drawn_anew_within_the_first_epoch(
+    name: str, stop: int, tmp_path: Path
+) -> None:
+    compare_parts(lambda: build(name), NAIVE, {"steps": stop}, tmp_path)
 
 
 @pytest.mark.parametrize("stop", [5, 6, 7, 8])

@@ -1,8 +1,12 @@
 """Signals and faults: the step is finished, what was saved is whole, nothing is lost."""
 
+import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +15,14 @@ import processes
 import pytest
 import torch
 from processes import KilledAt, bits_at, run, same_bits, task
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
 
 from hasten.checkpoint.store import Store
 from hasten.errors import HastenError
 from hasten.records.plan import NAIVE, Plan
+from hasten.task.task import Task
 from hasten.train.fit import fit
 from hasten.train.signals import StopRequest
 
@@ -152,11 +160,135 @@ def test_handlers_of_the_program_are_called_and_kept(tmp_path: Path) -> None:
 
 def test_a_second_ctrl_c_interrupts_at_once() -> None:
     with StopRequest() as stop:
+        stop.nothing_to_lose = False
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.signal == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+BUILDS = """
+import os
+
+def make():
+    os.kill(os.getpid(), {number})
+    raise AssertionError("it went on")
+"""
+ENDINGS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+def ending_as_a_shell_says(train: Callable[[], object]) -> None:
+    try:
+        train()
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def built_in(folder: Path) -> None:
+    ending_as_a_shell_says(lambda: fit(f"{folder}/builds.py:make", checkpoint_dir=folder / "run"))
+
+
+@pytest.mark.parametrize("number", ENDINGS)
+def test_a_signal_while_the_task_is_built_leaves_at_once(number: int, tmp_path: Path) -> None:
+    (tmp_path / "builds.py").write_text(BUILDS.format(number=int(number)))
+    assert run(built_in, tmp_path) == ENDINGS[number]
+    assert not list(tmp_path.glob("run/step-*"))
+    command = [sys.executable, "-m", "hasten", "train", "builds.py:make"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == ENDINGS[number]
+    assert ended.stderr.strip() in ("interrupted", "terminated")
+
+
+class Signalling(Dataset[tuple[Tensor, Tensor]]):
+    """Sends a signal to its process when it is asked so often, and counts on."""
+
+    def __init__(self, number: int = 0, at: int = -1) -> None:
+        self.number, self.at, self.asked = number, at, 0
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        self.asked += 1
+        if self.asked == self.at:
+            os.kill(os.getpid(), self.number)
+        return torch.full((4,), float(index)), torch.tensor(index % 3)
+
+
+def signalled_task(data: Signalling) -> Task:
+    """By a sampler of its own, so that batches are loaded again to get behind them."""
+    torch.manual_seed(0)
+    return Task(
+        model=nn.Linear(4, 3),
+        data=DataLoader(data, batch_sampler=[list(range(i, i + 4)) for i in range(0, 40, 4)]),
+        loss=F.cross_entropy,
+        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-2),
+    )
+
+
+def replayed_in(folder: Path, number: int, at: int) -> None:
+    data = Signalling(number, at)
+    try:
+        ending_as_a_shell_says(
+            lambda: fit(signalled_task(data), steps=10, checkpoint_dir=folder, resume=True)
+        )
+    finally:
+        (folder / "asked").write_text(str(data.asked))
+
+
+@pytest.mark.parametrize("number", ENDINGS)
+def test_a_signal_while_batches_are_loaded_again_leaves_at_once(
+    number: int, tmp_path: Path
+) -> None:
+    fit(signalled_task(Signalling()), steps=8, checkpoint_dir=tmp_path)
+    before = bits_at(tmp_path, 8), (tmp_path / "events.jsonl").read_bytes()
+    assert run(replayed_in, tmp_path, number, at=20) == ENDINGS[number]
+    assert (tmp_path / "asked").read_text() == "20"
+    assert same_bits(bits_at(tmp_path, 8), before[0])
+    assert (tmp_path / "events.jsonl").read_bytes() == before[1]
+    assert Store(tmp_path).steps() == [8]
+
+
+def test_a_signal_before_the_first_batch_has_come_leaves_at_once(tmp_path: Path) -> None:
+    data = Signalling(signal.SIGINT, 3)
+    with pytest.raises(KeyboardInterrupt):
+        fit(signalled_task(data), steps=8, checkpoint_dir=tmp_path)
+    assert (data.asked, Store(tmp_path).steps()) == (3, [])
+
+
+def test_a_handler_that_returns_is_called_at_once_and_training_ends_soon() -> None:
+    data, called = Signalling(signal.SIGTERM, 3), []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: called.append(data.asked))
+    try:
+        summary = fit(signalled_task(data), steps=8)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert called == [3]  # once
+    assert (summary.outcome, summary.signal) == ("stopped", signal.SIGTERM)
+    assert summary.step == 1  # of the batch that was being loaded
+
+
+def sleep(begun: Any) -> None:
+    begun.set()
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("nothing_to_lose", [True, False])
+def test_a_process_that_the_program_forks_can_be_terminated(nothing_to_lose: bool) -> None:
+    with StopRequest() as stop:
+        stop.nothing_to_lose = nothing_to_lose
+        fork = multiprocessing.get_context("fork")
+        begun = fork.Event()
+        child = fork.Process(target=sleep, args=(begun,))
+        child.start()
+        assert begun.wait(60)  # what comes earlier is lost to Python
+        child.terminate()
+        child.join(30)
+        ended = child.exitcode
+        child.kill()
+    assert ended == -signal.SIGTERM
+    assert stop.signal is None
 
 
 def test_signals_that_are_ignored_stay_so() -> None:

@@ -15,6 +15,7 @@ from hasten.tune.prove import (
     check_data_digests,
     check_resuming,
     check_start,
+    stops_to_prove,
 )
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
@@ -175,21 +176,40 @@ def test_data_must_be_equal_complete_and_draw_the_same_randomness(
 def test_a_training_that_is_stopped_goes_on_to_the_bit(prover: Prover) -> None:
     check = prover.prove_resuming(Plan(parts={"harmless": {}, "fused_optimizer": {}}))
     assert check.verdict == "proven", check
-    assert check.why == "100 steps equal 50, a stop and 50 more, to the bit"
+    assert check.why == "100 steps with a stop after 5, 6 and 50 equal 100, to the bit"
 
 
 def test_a_training_with_a_memory_that_no_checkpoint_has_is_refuted() -> None:
     with Lab(f"{PLANTED}:counting", seed=3) as lab:
         check = Prover(lab, lab.describe().traits, seed=3).prove_resuming(NAIVE)
     assert check.verdict == "refuted", check
-    assert check.why.endswith(" is another after 50 steps, a stop and 50 more")
+    assert " is another after 100 steps with a stop after " in check.why
 
 
 def test_a_restless_training_says_nothing_of_its_checkpoints() -> None:
-    one, other, third = (Trained(state={"weight": each}, applied=()) for each in "abc")
-    assert check_resuming(one, one, one).verdict == "proven"
-    assert check_resuming(one, other, one).verdict == "refuted"
-    assert check_resuming(one, other, third).verdict == "not_proven"
+    one, other, third = (
+        Trained(state={"weight": each}, applied=(), batches_per_epoch=None) for each in "abc"
+    )
+    assert check_resuming([50], one, [third, one], one).verdict == "proven"
+    assert check_resuming([50], one, [one, other], one).verdict == "refuted"
+    assert check_resuming([50], one, [one, other], third).verdict == "not_proven"
+
+
+@pytest.mark.parametrize(
+    ("batches", "stops"),
+    [
+        (None, [50]),
+        (1, [1, 50]),
+        (26, [25, 26, 50]),
+        (50, [49, 50]),
+        (100, [50, 99]),
+        (101, [50]),
+    ],
+)
+def test_a_training_is_stopped_about_the_end_of_an_epoch_too(
+    batches: int | None, stops: list[int]
+) -> None:
+    assert stops_to_prove(batches) == stops
 
 
 def test_a_claim_is_held_to_one_more_check() -> None:

@@ -47,6 +47,7 @@ from hasten.records.record import to_json
 
 LATEST = "latest"
 LOCK = ".lock"
+UNWRITABLE = "is not a place to write checkpoints to"
 FEWEST_KEPT = 2
 """One could be broken by the disk while the next is being written."""
 
@@ -77,18 +78,23 @@ class Store:
 
     def open(self) -> Self:
         """Takes the lock, removes what dead writers left half done, mends ``latest``."""
-        with self._telling("is not a place to write checkpoints to"):
+        with self._telling(UNWRITABLE):
             self.folder.mkdir(parents=True, exist_ok=True)
             sync_folder(self.folder.parent)
-            lock = FolderLock(self.folder / LOCK)
+            self.hold()
             try:
                 self._tidy()
                 self._point()
             except BaseException:
-                lock.release()
+                self.close()
                 raise
-        self._lock = lock
         return self
+
+    def hold(self) -> None:
+        """Takes the lock of a folder that is there, and leaves all else as it is."""
+        if self._lock is None:
+            with self._telling(UNWRITABLE):
+                self._lock = FolderLock(self.folder / LOCK)
 
     def close(self) -> None:
         if self._lock is not None:

@@ -187,6 +187,8 @@ class Trained(Reply, frozen=True, kw_only=True):
     state: dict[str, str]
     """Digests of all that the last checkpoint holds."""
     applied: tuple[Applied, ...]
+    batches_per_epoch: int | None
+    """None where the loader does not know."""
 
 
 class Failed(Reply, frozen=True, kw_only=True):

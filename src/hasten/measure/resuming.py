@@ -31,7 +31,11 @@ def train_for(request: TrainFor) -> Trained:
     summary = train(wanted, StopRequest())
     saved = Store(folder).read()
     _load_plainly(request, saved)
-    return Trained(state=_digests(saved), applied=summary.applied)
+    return Trained(
+        state=_digests(saved),
+        applied=summary.applied,
+        batches_per_epoch=saved.manifest.batches_per_epoch,
+    )
 
 
 def _load_plainly(request: TrainFor, saved: Saved) -> None:

@@ -13,11 +13,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    Sampler,
+    TensorDataset,
+    default_collate,
+    default_convert,
+)
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 from hasten.data.resident import cannot_draw_at_once
 from hasten.task.digest import digest
-from hasten.task.seed import random_state, restore_random_state
+from hasten.task.seed import random_state, restore_random_state, same_host_random_state
 from hasten.task.traits import draws_random
 
 INDICES, ITEMS = 10_000, 3
@@ -121,14 +130,65 @@ def _has_memory(loader: Any, state: dict[str, Any], own: list[Tensor]) -> str | 
             return "its dataset has a memory of its own"
     elif dataset is not None and draws_random(dataset) is not None and twice(lambda: dataset[0]):
         return "its items draw from a random generator of the dataset's own"
+    elif _collates_here(loader) and twice(lambda: _make_batch(loader, next(_indices(loader)))):
+        return "its collate_fn has a memory of its own"
     return None
+
+
+def _collates_here(loader: Any) -> bool:
+    """By a function of the user's own, in this process; workers have copies of it."""
+    collate = getattr(loader, "collate_fn", None)
+    return not getattr(loader, "num_workers", 0) and collate not in (
+        None,
+        default_collate,
+        default_convert,
+    )
+
+
+def draws_to_make_batches(loader: Any) -> bool:
+    """Whether random numbers are drawn from the indices of the first batch to the batch.
+
+    Of a loader with a dataset of items; shows that it draws, never that it does not.
+    """
+    return _draws(loader, lambda first, others: _make_batch(loader, first))
+
+
+def draws_between_batches(loader: Any) -> bool:
+    """Whether its sampler draws random numbers behind the first indices that it gives."""
+    return _draws(loader, lambda first, others: list(islice(others, INDICES)))
+
+
+def _draws(loader: Any, read: Callable[[Any, Iterator[Any]], Any]) -> bool:
+    """Whether the common random generators are moved by ``read`` of the first indices that the
+    sampler gives, and of the others."""
+    state, own = random_state(), own_states(loader)
+    try:
+        indices = _indices(loader)
+        first = next(indices)
+        before = random_state()
+        read(first, indices)
+        return not same_host_random_state(before)
+    finally:
+        restore_random_state(state)
+        restore_own(loader, own)
+
+
+def _indices(loader: Any) -> Iterator[Any]:
+    return iter(loader.sampler if loader.batch_sampler is None else loader.batch_sampler)
+
+
+def _make_batch(loader: Any, indices: Any) -> Any:
+    """As torch does."""
+    collates = loader.batch_sampler is not None
+    fetcher = _MapDatasetFetcher(loader.dataset, collates, loader.collate_fn, drop_last=False)
+    return fetcher.fetch(indices)  # type: ignore[no-untyped-call]
 
 
 def _draws_in_old_workers(loader: Any, start: EpochStart) -> str | None:
     dataset = getattr(loader, "dataset", None)
     if not (start.later and _lives_on(loader)) or isinstance(dataset, IterableDataset):
         return None
-    if draws_random(dataset) is False:
+    if draws_random(dataset) is False and not draws_to_make_batches(loader):
         return None
     return "its items draw random numbers in workers that have lived since the first epoch"
 

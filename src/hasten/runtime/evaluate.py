@@ -32,7 +32,28 @@ def evaluate(task: Task, tell: Callable[[int], None] = lambda batches: None) -> 
         for number, batch in enumerate(_loader(task), 1):
             seen.add(batches.move(batch, training_device()))
             tell(number)
+        if not seen.batches:
+            raise _no_batch()
         return seen.figures()
+
+
+def refuse_empty(task: Task) -> None:
+    """Early, where evaluation data knows that it has nothing to give."""
+    if task.evaluation_data is None:
+        return
+    try:
+        batches_in_all = len(_loader(task))
+    except (TypeError, NotImplementedError):
+        return  # a stream, or a dataset without a length
+    if not batches_in_all:
+        raise _no_batch()
+
+
+def _no_batch() -> HastenError:
+    return HastenError(
+        "The evaluation data gives no batch.",
+        fix="Give Task.evaluation_data some rows, at least one batch of them; or leave it out.",
+    )
 
 
 class _Seen:
@@ -40,6 +61,7 @@ class _Seen:
 
     def __init__(self, task: Task, model: nn.Module) -> None:
         self._task, self._model = task, model
+        self.batches = 0
         self._outputs: list[Tensor] = []
         self._targets: list[Tensor] = []
         self._losses: list[Tensor] = []
@@ -47,6 +69,7 @@ class _Seen:
 
     def add(self, batch: Batch) -> None:
         task = self._task
+        self.batches += 1
         if task.metrics:
             inputs, target = _pair(batch)
             self._outputs.append(self._model(inputs))

@@ -13,6 +13,7 @@ from hasten.host.environment import read_environment
 from hasten.records.checkpoint import Position
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.training import TrainingSummary
+from hasten.runtime.evaluate import refuse_empty
 from hasten.runtime.loading import Epoch
 from hasten.runtime.run import Run
 from hasten.task.load import build_task, load_factory, user_error
@@ -55,7 +56,7 @@ def fit(
     one epoch. Into ``checkpoint_dir`` go checkpoints, every ``checkpoint_every`` steps or every
     ten minutes and at the end, and a log of events. SIGTERM and Ctrl-C finish the step and save;
     then the program's own handler is called, if it has one, and else it ends as it would have, by
-    SystemExit(143) or KeyboardInterrupt.
+    SystemExit(143) or KeyboardInterrupt. Before the first step they do so at once.
     """
     wanted = Wanted(
         task=task,
@@ -86,6 +87,7 @@ def train(wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink] = ()) -> Trai
         store, saved = _open(wanted, name, cleanup)
         seed = _seed(wanted, saved)
         task = _build(wanted.task, seed)
+        refuse_empty(task)
         pipeline = _pipeline(task, name)
         plan = wanted.plan
         if isinstance(plan, PerformanceConfig):
@@ -123,8 +125,11 @@ def _open(
     if wanted.checkpoint_dir is None:
         return None, None
     store = Store(wanted.checkpoint_dir)
+    cleanup.callback(store.close)
     saved = None
     if wanted.resume:
+        if store.folder.is_dir():
+            store.hold()  # whoever trains there may have nothing to read yet
         saved = store.read()
         refuse_another_task(saved.manifest, name, saved.path)
     elif steps := [each.step for each in find_folders(store.folder) if each.has_manifest]:
@@ -132,8 +137,7 @@ def _open(
             f"{wanted.checkpoint_dir} holds a training already, up to step {max(steps)}.",
             fix="Go on with it (--resume, resume=True), or name another folder.",
         )
-    cleanup.enter_context(store)
-    return store, saved
+    return store.open(), saved
 
 
 def _pipeline(task: Task, name: str | None) -> Pipeline:

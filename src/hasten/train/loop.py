@@ -31,7 +31,7 @@ from hasten.train.resume import batches_per_epoch
 from hasten.train.saving import Saver
 from hasten.train.signals import StopRequest
 from hasten.train.sinks import Sinks
-from hasten.train.wanted import Wanted
+from hasten.train.wanted import EACH_EPOCH, Wanted
 
 WORKER_ENDED = "DataLoader worker"
 """So begins what torch says of one that has died."""
@@ -62,9 +62,11 @@ class Loop:
         self._evaluated_step: int | None = None
         self._told: list[Applied] = []
         self._is_first = self._was_finite = True
+        self._is_exhausted = False
         self._notes: list[str] = []
         self._meter: Meter
-        self._users_code = _UsersCode(self)
+        self._users_code = _UsersCode(self, "")
+        self._users_evaluation = _UsersCode(self, " in the evaluation")
 
     def train(self, position: Position, epoch: Epoch | None, notes: list[str]) -> TrainingSummary:
         """From ``position`` on, within ``epoch`` where that has begun."""
@@ -72,17 +74,24 @@ class Loop:
         self._epoch = epoch
         self._resumed_from = position.step or None
         self._meter = Meter(self._run, every=self._wanted.log_every, first_step=position.step)
-        self._sinks.started(position, self._total_steps())
-        for words in notes:
-            self._note(words)
-        if self._saver is not None:
-            self._saver.try_out(self._position(), self._epoch_start(), None)
         try:
+            self._start(position, notes)
             self._train()
             return self._end()
         finally:
             self._epoch = None  # ends its workers
             self._sinks.close()
+
+    def _start(self, position: Position, notes: list[str]) -> None:
+        self._sinks.started(position, self._total_steps())
+        if self._saver is not None and self._saver.path is not None:
+            self._say(f"resumed from {self._saver.path}")
+        for words in notes:
+            self._note(words)
+        if self._wanted.evaluate_every != EACH_EPOCH and self._task.evaluation_data is None:
+            self._note("nothing to evaluate: the task has no evaluation data")
+        if self._saver is not None:
+            self._saver.try_out(self._position(), self._epoch_start(), None)
 
     def _train(self) -> None:
         while not self._is_over():
@@ -114,6 +123,7 @@ class Loop:
                 self._stop.raise_worker_error()
                 self._batch = next(self._epoch)
         except StopIteration:
+            self._is_exhausted = True
             return False
         except RuntimeError as error:
             if self._stop.signal is None or WORKER_ENDED not in str(error):
@@ -124,6 +134,7 @@ class Loop:
         return True
 
     def _do_step(self) -> None:
+        self._stop.nothing_to_lose = False
         self._meter.before()
         with self._users_code:
             self._run.step(self._batch)
@@ -152,28 +163,41 @@ class Loop:
         with self._users_code:
             self._run.end_epoch()
         self._epochs += 1
+        self._is_exhausted = False
         self._batches, self._epoch, self._batch = 0, None, None
+        self._evaluate_epoch()
+
+    def _epochs_done(self) -> int:
+        """Also one that has no batch left: what is to be done at its end is left to a training
+        that goes on."""
+        has_all = 0 < self._batches == batches_per_epoch(self._run)
+        return self._epochs + (self._is_exhausted or has_all)
+
+    def _evaluate_epoch(self) -> None:
         every = self._wanted.evaluate_every
-        if every.unit == "epoch" and self._epochs % every.count == 0:
+        if every.unit == "epoch" and self._epochs_done() % every.count == 0:
             self._evaluate()
 
     def _tell(self) -> None:
         self._tell_steps(self._meter.events())
         if self._saver is not None:
-            for path, manifest, stalled_s in self._saver.finished():
-                self._sinks.event(
-                    CheckpointEvent(
-                        step=manifest.position.step,
-                        elapsed_s=self._meter.elapsed_s,
-                        path=str(path),
-                        healthy=manifest.healthy,
-                        stalled_s=stalled_s,
-                    )
-                )
+            self._tell_checkpoints(self._saver)
         for each in self._run.dropped:
             if each not in self._told:
                 self._told.append(each)
                 self._note(f"{each.technique} {each.outcome.replace('_', ' ')}: {each.why}")
+
+    def _tell_checkpoints(self, saver: Saver) -> None:
+        for path, manifest, stalled_s in saver.finished():
+            self._sinks.event(
+                CheckpointEvent(
+                    step=manifest.position.step,
+                    elapsed_s=self._meter.elapsed_s,
+                    path=str(path),
+                    healthy=manifest.healthy,
+                    stalled_s=stalled_s,
+                )
+            )
 
     def _tell_steps(self, events: list[StepEvent]) -> None:
         for event in events:
@@ -198,7 +222,7 @@ class Loop:
             return
         with self._meter.paused():
             began = time.monotonic()
-            with self._users_code:
+            with self._users_evaluation:
                 try:
                     found = self._unless_stopped()
                 except Exception:
@@ -213,7 +237,7 @@ class Loop:
         self._sinks.event(
             EvaluationEvent(
                 step=self._step,
-                epoch=self._epochs,
+                epoch=self._epochs_done(),
                 elapsed_s=self._meter.elapsed_s,
                 took_s=took_s,
                 metrics=dict(self._metrics),
@@ -234,6 +258,8 @@ class Loop:
 
     def _end(self) -> TrainingSummary:
         self._tell_steps(self._meter.finish(self._epochs))
+        if self._epochs_done() > self._epochs and self._stop.signal is None:
+            self._evaluate_epoch()  # the last step was the last of an epoch
         if self._saver is not None:
             self._save_the_end(self._saver)
         self._tell()
@@ -264,7 +290,7 @@ class Loop:
             why=self._why(done),
             signal=self._stop.signal,
             step=self._step,
-            epoch=self._epochs,
+            epoch=self._epochs_done(),
             resumed_from=self._resumed_from,
             rows=total.rows,
             elapsed_s=self._meter.elapsed_s,
@@ -304,12 +330,12 @@ class Loop:
         length = batches_per_epoch(self._run)
         return None if length is None else length * (self._wanted.epochs or 1)
 
-    def blame(self, error: Exception) -> HastenError | None:
+    def blame(self, error: Exception, where: str) -> HastenError | None:
         """What the user's code raised, in the words of a command; None where it is to be raised as
         it is, to a program, or to whoever asked to stop."""
         if self._name is None or self._stop.signal is not None:
             return None
-        what = f"{self._name} raised after step {self._step}"
+        what = f"{self._name} raised{where} after step {self._step}"
         return user_error(what, error, fix=self._what_is_left())
 
     def _what_is_left(self) -> str:
@@ -319,17 +345,18 @@ class Loop:
             self._saver.wait()
         except HastenError as error:
             return f"Mend that. {error}"
-        self._saver.finished()
+        self._tell_checkpoints(self._saver)
         if self._saver.path is None:
             return "Mend that; nothing had been saved yet."
-        return f"Mend that, and go on from {self._saver.path} by --resume."
+        fix = f"Mend that, and go on from {self._saver.path} by --resume."
+        return f"Every step is saved. {fix}" if self._saver.saved_step == self._step else fix
 
 
 class _UsersCode:
     """Around what calls it, so that a fault of ours is never called theirs."""
 
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
+    def __init__(self, loop: Loop, where: str) -> None:
+        self._loop, self._where = loop, where
 
     def __enter__(self) -> None:
         pass
@@ -337,6 +364,6 @@ class _UsersCode:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         ours = HastenError | StopIteration | _StoppedError
         if isinstance(error, Exception) and not isinstance(error, ours):
-            wrapped = self._loop.blame(error)
+            wrapped = self._loop.blame(error, self._where)
             if wrapped is not None:
                 raise wrapped from error

@@ -76,7 +76,9 @@ class Meter:
         self._steps += 1
         self._window.rows += _rows(batch)
         self._readings.take(self._run.eager, self._rate)
-        if self._steps % self._every == 0:
+        if self._steps == 1 and self._every > 1:
+            self._readings.note(self._run.eager, self._rate)
+        if self._is_told():
             self._close_window(epoch)
 
     @contextmanager
@@ -93,11 +95,15 @@ class Meter:
 
     def finish(self, epoch: int) -> list[StepEvent]:
         """Up to the last step; waits for the device."""
-        if self._steps % self._every:
+        if not self._is_told():
             self._readings.note(self._run.eager, self._rate)
             self._close_window(epoch)
         self._readings.settle()
         return self.events()
+
+    def _is_told(self) -> bool:
+        """The first step also, so that there is something to see."""
+        return self._steps == 1 or self._steps % self._every == 0
 
     def _close_window(self, epoch: int) -> None:
         self._add_time()

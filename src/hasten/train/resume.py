@@ -13,6 +13,8 @@ from hasten.runtime.epochs import (
     EpochStart,
     cannot_repeat,
     cannot_skip,
+    draws_between_batches,
+    draws_to_make_batches,
     own_states,
     start_workers,
 )
@@ -127,11 +129,15 @@ def go_on(run: Run, manifest: Manifest, tree: Tree, path: Path) -> tuple[Epoch |
 def _refuse_unrepeatable(run: Run, start: EpochStart, path: Path) -> None:
     reason = cannot_repeat(run.pipeline.loader, start)
     if reason:
-        raise HastenError(
-            f"{path} cannot be gone on with to the bit: of the loader, {reason}.",
-            fix="Draw from torch's, NumPy's or Python's own generators, without workers that live"
-            " on; or begin anew.",
-        )
+        raise _not_to_the_bit(path, reason)
+
+
+def _not_to_the_bit(path: Path, reason: str) -> HastenError:
+    return HastenError(
+        f"{path} cannot be gone on with to the bit: of the loader, {reason}.",
+        fix="Draw from torch's, NumPy's or Python's own generators, a sampler at its beginning, and"
+        " without workers that live on; or begin anew.",
+    )
 
 
 def _behind(
@@ -139,13 +145,15 @@ def _behind(
 ) -> tuple[Epoch, str | None]:
     """Reads the last batch that was consumed once more, to see that it is the same."""
     loader = run.pipeline.loader
-    reason = cannot_skip(loader)
+    reason, can_compare = cannot_skip(loader), _can_compare(loader)
+    if reason is not None and not can_compare and _draws_as_it_goes(loader):
+        raise _not_to_the_bit(
+            path, "its sampler draws random numbers between those of batches and steps"
+        )
     for replay in (False, True) if reason is None else (True,):
         epoch = Epoch(run, start, given - 1, replay=replay)
         batch = next(epoch, None)
-        if batch is not None and (
-            last is None or not _can_compare(loader) or digest(batch) == last
-        ):
+        if batch is not None and (last is None or not can_compare or digest(batch) == last):
             why = reason or "without that the last of them is another one"
             return epoch, f"{given:,} batches were loaded again: {why}" if replay else None
     raise HastenError(
@@ -156,9 +164,14 @@ def _behind(
 
 
 def _can_compare(loader: Any) -> bool:
-    """Not where items draw from generators that the steps draw from too."""
+    """Not where making a batch draws from generators that the steps draw from too."""
     dataset = getattr(loader, "dataset", None)
     in_workers = bool(getattr(loader, "num_workers", 0))
     if in_workers or dataset is None or isinstance(dataset, IterableDataset):
         return in_workers
-    return draws_random(dataset) is False
+    return draws_random(dataset) is False and not draws_to_make_batches(loader)
+
+
+def _draws_as_it_goes(loader: Any) -> bool:
+    dataset = getattr(loader, "dataset", None)
+    return not isinstance(dataset, IterableDataset | None) and draws_between_batches(loader)

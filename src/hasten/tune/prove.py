@@ -52,17 +52,20 @@ class Prover:
         return NumericsClaim(rung=rung, verdict=verdict, checks=tuple(checks))
 
     def prove_resuming(self, plan: Plan) -> Check:
-        """A training in two processes, the second of which goes on from a checkpoint of the first,
-        against one that was never stopped."""
+        """A training in several processes, each of which goes on from a checkpoint of the one
+        before, against one that was never stopped."""
         folder = tempfile.mkdtemp(dir=self._lab.folder)
         try:
             whole = self._train(plan, f"{folder}/whole", RESUME_STEPS)
-            self._train(plan, f"{folder}/parts", RESUME_STEPS // 2)
-            parts = self._train(plan, f"{folder}/parts", RESUME_STEPS, resume=True)
-            if parts.state == whole.state:
-                return check_resuming(whole, parts, whole)
+            stops = stops_to_prove(whole.batches_per_epoch)
+            parts = [
+                self._train(plan, f"{folder}/parts", steps, resume=place > 0)
+                for place, steps in enumerate((*stops, RESUME_STEPS))
+            ]
+            if parts[-1].state == whole.state:
+                return check_resuming(stops, whole, parts, whole)
             again = self._train(plan, f"{folder}/again", RESUME_STEPS)
-            return check_resuming(whole, parts, again)
+            return check_resuming(stops, whole, parts, again)
         except WorkerFailure as failure:
             why = failure.failed.what.splitlines()[0]
             return Check(name="resume", verdict="not_proven", why=why)
@@ -160,24 +163,38 @@ def check_data_digests(naive: messages.DataDigested, plan: messages.DataDigested
     return Check(name="data", verdict="proven", why=why)
 
 
+def stops_to_prove(batches_per_epoch: int | None) -> list[int]:
+    """After how many steps: in the midst, and before and behind the last batch of the first epoch,
+    which may be smaller than the others."""
+    stops = {RESUME_STEPS // 2}
+    if batches_per_epoch is not None:
+        stops |= {batches_per_epoch - 1, batches_per_epoch}
+    return sorted(each for each in stops if 0 < each < RESUME_STEPS)
+
+
 def check_resuming(
-    whole: messages.Trained, parts: messages.Trained, again: messages.Trained
+    stops: list[int],
+    whole: messages.Trained,
+    parts: list[messages.Trained],
+    again: messages.Trained,
 ) -> Check:
     """``again`` is the whole once more, which tells a wrong checkpoint from a restless training."""
-    half = RESUME_STEPS // 2
-    lost = [each for each in (*whole.applied, *parts.applied) if each.outcome != "done"]
+    where = ", ".join(map(str, stops[:-1])) + (" and " if stops[:-1] else "") + str(stops[-1])
+    applied = [each for one in (whole, *parts) for each in one.applied]
+    lost = [each for each in applied if each.outcome != "done"]
     if lost:
         why = f"in the proof, {lost[0].technique} {lost[0].outcome.replace('_', ' ')}"
         return Check(name="resume", verdict="not_proven", why=f"{why}: {lost[0].why}")
-    if parts.state == whole.state:
-        why = f"{RESUME_STEPS} steps equal {half}, a stop and {half} more, to the bit"
+    state = parts[-1].state
+    if state == whole.state:
+        why = f"{RESUME_STEPS} steps with a stop after {where} equal {RESUME_STEPS}, to the bit"
         return Check(name="resume", verdict="proven", why=why)
     if again.state != whole.state:
         why = "the training does not repeat itself to the bit, stopped or not"
         return Check(name="resume", verdict="not_proven", why=why)
-    names = sorted(whole.state.keys() | parts.state.keys())
-    unequal = next(key for key in names if whole.state.get(key) != parts.state.get(key))
-    why = f"{unequal} is another after {half} steps, a stop and {half} more"
+    names = sorted(whole.state.keys() | state.keys())
+    unequal = next(key for key in names if whole.state.get(key) != state.get(key))
+    why = f"{unequal} is another after {RESUME_STEPS} steps with a stop after {where}"
     return Check(name="resume", verdict="refuted", why=why)
 
 
