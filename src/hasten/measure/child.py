@@ -27,6 +27,7 @@ from hasten.measure import digests, messages, numerics
 from hasten.measure.phases import measure_phases
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.measure.resuming import train_for
+from hasten.measure.syncs import find_syncs
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
 from hasten.runtime.memory import read_memory
@@ -68,6 +69,9 @@ class Child:
                 return messages.Measured(
                     measurement=measure_phases(self.run, self._batches, request.steps)
                 )
+            case messages.FindSyncs():
+                self._warm(1)
+                return messages.SyncsFound(sites=find_syncs(self.run, self._batches, request.steps))
             case messages.ReadMemory():
                 return messages.MemoryRead(memory=read_memory())
             case messages.DigestData():

@@ -9,6 +9,7 @@ from hasten.records.environment import Environment
 from hasten.records.finding import Place
 from hasten.records.measurement import Measurement, Memory
 from hasten.records.plan import Plan, Rung
+from hasten.records.profile import SyncSite
 from hasten.records.traits import Reduction, Traits
 from hasten.records.trial import Offer
 
@@ -88,6 +89,16 @@ class MeasurePhases(Request, frozen=True, kw_only=True):
 
 class Measured(Reply, frozen=True, kw_only=True):
     measurement: Measurement
+
+
+class FindSyncs(Request, frozen=True, kw_only=True):
+    """Warm up, then watch some steps."""
+
+    steps: int
+
+
+class SyncsFound(Reply, frozen=True, kw_only=True):
+    sites: tuple[SyncSite, ...]
 
 
 class ReadMemory(Request, frozen=True, kw_only=True):
@@ -193,7 +204,16 @@ class Failed(Reply, frozen=True, kw_only=True):
 
 
 AnyRequest = (
-    Describe | Start | Warm | TimeBlock | MeasurePhases | ReadMemory | DigestData | Trace | TrainFor
+    Describe
+    | Start
+    | Warm
+    | TimeBlock
+    | MeasurePhases
+    | FindSyncs
+    | ReadMemory
+    | DigestData
+    | Trace
+    | TrainFor
 )
 AnyReply = (
     Described
@@ -201,6 +221,7 @@ AnyReply = (
     | Warmed
     | Block
     | Measured
+    | SyncsFound
     | MemoryRead
     | DataDigested
     | BaselineTraced
