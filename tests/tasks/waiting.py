@@ -176,7 +176,7 @@ class InHiding(nn.Module):
         output: Tensor = self.second(torch.relu_(hidden))
         output.sum().item()  # item 1
         torch.distributions.Normal(output.mean(), output.exp().mean())  # bool 2
-        output.register_hook(lambda gradient: str(gradient))  # print 1
+        output.register_hook(lambda gradient: print(gradient, file=_Nowhere()))  # print 1
         return torch.utils.checkpoint.checkpoint(self.again, output, use_reentrant=False)
 
     def again(self, output: Tensor) -> Tensor:
