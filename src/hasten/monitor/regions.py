@@ -47,6 +47,8 @@ class Region:
         self.name = name
 
     def __enter__(self) -> None:
+        if _torch_traces():
+            return
         if LOG.isEnabledFor(logging.INFO) or _torch_profiles():
             _innermost.set(_Open(self, _innermost.get()))
 
@@ -56,6 +58,8 @@ class Region:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if _torch_traces():
+            return
         opened = _innermost.get()
         if opened is not None and opened.region is self:
             _innermost.set(opened.outer)
@@ -73,6 +77,8 @@ class Region:
 
         @wraps(function)
         def timed(*args: P.args, **kwargs: P.kwargs) -> R:
+            if _torch_traces():
+                return function(*args, **kwargs)
             with self:
                 return function(*args, **kwargs)
 
@@ -122,6 +128,13 @@ _innermost: ContextVar[_Open | None] = ContextVar("hasten.profiled", default=Non
 """Of this thread, and of this task where there are several."""
 _counts: "dict[str, count[int]]" = {}
 """How often each path has ended in this process."""
+
+
+def _torch_traces() -> bool:
+    """Whether torch.compile is reading this code: what it makes of it has no regions, and is not
+    broken in pieces by them."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_dynamo_compiling()
 
 
 def _torch_profiles() -> bool:
