@@ -47,9 +47,7 @@ class Region:
         self.name = name
 
     def __enter__(self) -> None:
-        if _torch_traces():
-            return
-        if LOG.isEnabledFor(logging.INFO) or _torch_profiles():
+        if _is_on():
             _innermost.set(_Open(self, _innermost.get()))
 
     def __exit__(
@@ -77,7 +75,7 @@ class Region:
 
         @wraps(function)
         def timed(*args: P.args, **kwargs: P.kwargs) -> R:
-            if _torch_traces():
+            if not _is_on():
                 return function(*args, **kwargs)
             with self:
                 return function(*args, **kwargs)
@@ -130,11 +128,15 @@ _counts: "dict[str, count[int]]" = {}
 """How often each path has ended in this process."""
 
 
+def _is_on() -> bool:
+    return not _torch_traces() and (LOG.isEnabledFor(logging.INFO) or _torch_profiles())
+
+
 def _torch_traces() -> bool:
-    """Whether torch.compile is reading this code: what it makes of it has no regions, and is not
+    """Whether torch.compile is reading the code: what it makes of it has no regions, and is not
     broken in pieces by them."""
-    torch: Any = sys.modules.get("torch")
-    return torch is not None and torch.compiler.is_dynamo_compiling()
+    compiler: Any = sys.modules.get("torch.compiler")
+    return compiler is not None and compiler.is_dynamo_compiling()
 
 
 def _torch_profiles() -> bool:
