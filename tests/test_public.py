@@ -66,6 +66,7 @@ NAMES = [
     "TrainingOptimizer",
     "evaluate",
     "fit",
+    "profiled",
     "register_technique",
 ]
 

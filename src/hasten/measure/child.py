@@ -29,6 +29,7 @@ from hasten.measure.phases import measure_phases
 from hasten.measure.placement import busiest_threads
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.measure.resuming import train_for
+from hasten.measure.syncs import find_syncs
 from hasten.records.applied import Applied
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
@@ -73,6 +74,9 @@ class Child:
                 )
             case messages.ReadOutcome():
                 return messages.OutcomeRead(memory=read_memory(), applied=self._applied())
+            case messages.FindSyncs():
+                self._warm(1)
+                return messages.SyncsFound(sites=find_syncs(self.run, self._batches, request.steps))
             case messages.DigestData():
                 return digests.digest_data(self.run, request.epochs, request.limit_s)
             case messages.Trace():

@@ -10,6 +10,7 @@ from hasten.records.environment import Environment
 from hasten.records.finding import Place
 from hasten.records.measurement import Measurement, Memory
 from hasten.records.plan import Plan, Rung
+from hasten.records.profile import SyncSite
 from hasten.records.traits import Reduction, Traits
 from hasten.records.trial import Offer
 
@@ -94,6 +95,16 @@ class MeasurePhases(Request, frozen=True, kw_only=True):
 
 class Measured(Reply, frozen=True, kw_only=True):
     measurement: Measurement
+
+
+class FindSyncs(Request, frozen=True, kw_only=True):
+    """Warm up, then watch some steps."""
+
+    steps: int
+
+
+class SyncsFound(Reply, frozen=True, kw_only=True):
+    sites: tuple[SyncSite, ...]
 
 
 class ReadOutcome(Request, frozen=True, kw_only=True):
@@ -208,6 +219,7 @@ AnyRequest = (
     | TimeBlock
     | MeasurePhases
     | ReadOutcome
+    | FindSyncs
     | DigestData
     | Trace
     | TrainFor
@@ -219,6 +231,7 @@ AnyReply = (
     | Block
     | Measured
     | OutcomeRead
+    | SyncsFound
     | DataDigested
     | BaselineTraced
     | CandidateTraced
