@@ -1,8 +1,7 @@
 """What others take of this machine, between two moments.
 
-Method: the time that the cores we may use were busy, less what our own processes ran. That counts
-the kernel's work for us as others', and a process of ours that came and went between two readings
-as well; both are small beside a program that computes. Clocks are read at each reading only.
+Method: the time that the cores we may use were busy, less what our own processes ran. Clocks are
+read at each reading only.
 
 Limits: a machine beneath this one, virtual or shared by containers, is not seen; nor are other
 processes on the device, whose numbers mean nothing inside of a container.
@@ -76,7 +75,7 @@ class LoadMeter:
                 process = psutil.Process(number)
                 for each in (process, *process.children(recursive=True)):
                     with suppress(psutil.NoSuchProcess):
-                        total += sum(each.cpu_times()[:2])
+                        total += sum(each.cpu_times()[:4])  # of its ended children too
         return total
 
 

@@ -7,6 +7,7 @@ what wins here is measured again in fresh processes before it is claimed.
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from hasten.host.load import LoadMeter
@@ -52,6 +53,16 @@ class Arm:
         return next((each for each in self.applied if each.outcome != "done"), None)
 
 
+@dataclass(frozen=True)
+class Contest:
+    """A comparison of two plans, and what became of them in its processes."""
+
+    comparison: Comparison
+    applied: tuple[Applied, ...]
+    a_memory: Memory
+    b_memory: Memory
+
+
 def warm_up(
     workers: Sequence[tuple[Worker, messages.Start]], limit_s: float = REPLY_LIMIT_S
 ) -> list[Arm]:
@@ -86,8 +97,7 @@ def compare(
     ``confidence`` is that of the whole comparison, all looks together. A difference is one that
     lies beyond ``margin``. With ``only_faster`` it also ends when B can no longer turn out faster.
     """
-    block_s = DEVICE_BLOCK_S if a.threads and b.threads else BLOCK_S
-    steps = max(1, round(block_s / max(a.step_s, b.step_s, 1e-6)))
+    steps = block_steps(a, b)
     order = random.Random(seed)
     cores = SharedCores([a.threads, b.threads], order)
     load = LoadMeter([a.worker.pid, b.worker.pid])
@@ -128,15 +138,21 @@ def compare(
 def _round(a: Arm, b: Arm, steps: int, order: random.Random) -> Round:
     first: Literal["a", "b"] = "a" if order.random() < 0.5 else "b"
     if first == "a":
-        a_s = _block(a, steps)
-        b_s = _block(b, steps)
+        a_s = time_block(a, steps)
+        b_s = time_block(b, steps)
     else:
-        b_s = _block(b, steps)
-        a_s = _block(a, steps)
+        b_s = time_block(b, steps)
+        a_s = time_block(a, steps)
     return Round(first=first, a_s=a_s, b_s=b_s)
 
 
-def _block(arm: Arm, steps: int) -> float:
+def block_steps(*arms: Arm) -> int:
+    """As many steps as a block of the slowest arm holds."""
+    block_s = DEVICE_BLOCK_S if all(arm.threads for arm in arms) else BLOCK_S
+    return max(1, round(block_s / max(1e-6, *(arm.step_s for arm in arms))))
+
+
+def time_block(arm: Arm, steps: int) -> float:
     """Seconds per row; the arm's process group runs for its own blocks only."""
     limit_s = BLOCK_LIMIT_S + 100 * steps * arm.step_s
     block = arm.worker.ask(messages.TimeBlock(steps=steps), messages.Block, limit_s)

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Self
 
 from hasten.measure import messages
-from hasten.measure.compare import Arm, warm_up
+from hasten.measure.compare import LOOKS_S, Arm, Contest, compare, warm_up
+from hasten.measure.turns import compare_in_turns
 from hasten.measure.worker import REPLY_LIMIT_S, Worker, WorkerFailure
 from hasten.records.measurement import Measurement
 from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.stats.paired import MARGIN
 
 PHASE_STEPS = 60
 
@@ -76,6 +78,31 @@ class Lab:
             for worker in workers:
                 worker.close()
             raise
+
+    def compare(
+        self,
+        a: Plan,
+        b: Plan,
+        *,
+        seed: int,
+        margin: float = MARGIN,
+        limit_s: float = LOOKS_S[-1],
+    ) -> Contest:
+        """Plan B against plan A in fresh processes: side by side, or in turns where the device has
+        not room for both."""
+        try:
+            arm_a, arm_b = self.arms(a, b)
+        except WorkerFailure as failure:
+            if failure.failed.kind != "out_of_memory":
+                raise
+            return compare_in_turns(lambda plan: self.arms(plan)[0], a, b, seed=seed, margin=margin)
+        try:
+            comparison = compare(arm_a, arm_b, seed=seed, margin=margin, limit_s=limit_s)
+            a_memory, b_memory = arm_a.read(), arm_b.read()
+            return Contest(comparison, (*arm_a.applied, *arm_b.applied), a_memory, b_memory)
+        finally:
+            arm_a.worker.close()
+            arm_b.worker.close()
 
     def start(
         self, plan: Plan, *, proof: Rung | None = None, seed: int | None = None

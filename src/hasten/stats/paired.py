@@ -32,6 +32,8 @@ CONFIDENCE = 0.99
 ROUNDS_PER_BLOCK = 5
 MINIMUM_ROUNDS = 20
 """Four blocks. With fewer an interval has no meaning."""
+FEWEST_TURNS = 4
+"""Of rounds that are independent, being processes of their own."""
 RESAMPLES = 4000
 
 
@@ -51,11 +53,7 @@ def ratio_interval(
 
     Fewer rounds than MINIMUM_ROUNDS give the interval from zero to infinity: they prove nothing.
     """
-    if len(a_s) != len(b_s):
-        raise ValueError(f"arms are paired, and have {len(a_s)} and {len(b_s)} rounds")
-    logs = np.log(np.asarray(a_s, float)) - np.log(np.asarray(b_s, float))
-    if not np.isfinite(logs).all():
-        raise ValueError("a block took no time, or no finite one")
+    logs = _log_ratios(a_s, b_s)
     middle = float(np.median(logs)) if len(logs) else 0.0
     if len(logs) < MINIMUM_ROUNDS:
         return Interval(float(np.exp(middle)), 0.0, float("inf"))
@@ -63,6 +61,20 @@ def ratio_interval(
     tail = (1 - confidence) / 2
     reach = _widening(len(logs), confidence) * (np.quantile(medians, [tail, 1 - tail]) - middle)
     ratio, low, high = np.exp([middle, *(middle + reach)])
+    return Interval(float(ratio), float(low), float(high))
+
+
+def interval_of_few(
+    a_s: Sequence[float], b_s: Sequence[float], *, confidence: float = CONFIDENCE
+) -> Interval:
+    """Mean log ratio of rounds that are long, few and independent, with Student's interval."""
+    logs = _log_ratios(a_s, b_s)
+    middle = float(np.mean(logs))
+    if len(logs) < FEWEST_TURNS:
+        return Interval(float(np.exp(middle)), 0.0, float("inf"))
+    error = float(np.std(logs, ddof=1)) / len(logs) ** 0.5
+    reach = critical_value(confidence, len(logs) - 1) * error
+    ratio, low, high = np.exp([middle, middle - reach, middle + reach])
     return Interval(float(ratio), float(low), float(high))
 
 
@@ -74,6 +86,15 @@ def decide(interval: Interval, margin: float = MARGIN) -> Decision:
     if interval.high < within:
         return "slower"
     return "same" if interval.low > within and interval.high < beyond else "undecided"
+
+
+def _log_ratios(a_s: Sequence[float], b_s: Sequence[float]) -> np.ndarray:
+    if len(a_s) != len(b_s):
+        raise ValueError(f"arms are paired, and have {len(a_s)} and {len(b_s)} rounds")
+    logs: np.ndarray = np.log(np.asarray(a_s, float)) - np.log(np.asarray(b_s, float))
+    if not np.isfinite(logs).all():
+        raise ValueError("a block took no time, or no finite one")
+    return logs
 
 
 def _widening(rounds: int, confidence: float) -> float:

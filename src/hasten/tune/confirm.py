@@ -4,7 +4,6 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 
-from hasten.measure.compare import compare
 from hasten.measure.lab import Lab
 from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied
@@ -23,12 +22,9 @@ def measure_noise(lab: Lab, plan: Plan, tell: Callable[[str], None]) -> Comparis
     """Two identical arms, in processes of their own: what difference is none?"""
     tell(f"measuring the noise of this machine ({plan} against itself)")
     try:
-        one, other = lab.arms(plan, plan)
-        return compare(one, other, seed=lab.seed, limit_s=CONTROL_S)
+        return lab.compare(plan, plan, seed=lab.seed, limit_s=CONTROL_S).comparison
     except WorkerFailure as failure:
         raise failure.as_error() from failure
-    finally:
-        lab.close_workers()
 
 
 def confirm(lab: Lab, a: Plan, b: Plan, floor: float, tell: Callable[[str], None]) -> Confirmation:
@@ -39,15 +35,13 @@ def confirm(lab: Lab, a: Plan, b: Plan, floor: float, tell: Callable[[str], None
     for number in range(1, PAIRS + 1):
         tell(f"confirming in fresh processes ({number} of {PAIRS})")
         try:
-            arm_a, arm_b = lab.arms(a, b)
-            pairs.append(compare(arm_a, arm_b, seed=1000 + number, margin=floor - 1))
-            a_memory, b_memory = arm_a.read(), arm_b.read()
-            applied = (*applied, *arm_a.applied, *arm_b.applied)
+            contest = lab.compare(a, b, seed=1000 + number, margin=floor - 1)
         except WorkerFailure as error:
             failure = error.failed.what
             break
-        finally:
-            lab.close_workers()
+        pairs.append(contest.comparison)
+        a_memory, b_memory = contest.a_memory, contest.b_memory
+        applied = (*applied, *contest.applied)
     return Confirmation(
         pairs=tuple(pairs),
         applied=applied,
