@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from checkpoints import write
 from hasten.cli.main import hasten
 from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
@@ -302,6 +303,37 @@ def test_a_card_that_fails_loses_neither_the_training_nor_the_exit_code(
     assert "checkpoint: out/step-640" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ((), "Nothing was saved: there is no checkpoint in run yet.\n"),
+        (
+            (20, 40),
+            "What was trained after the last checkpoint, run/step-00000040, is not saved. Go on"
+            " from there:\nhasten train t.py:make --checkpoint-dir run --resume\n",
+        ),
+    ],
+)
+def test_an_interruption_that_does_not_save_says_what_is_left(
+    steps: tuple[int, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hasten.train.fit.train", _interrupt)
+    write(Path("run"), *steps)
+    assert words in train("--checkpoint-dir", "run").stderr
+
+
+def test_an_interruption_without_a_folder_says_that_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hasten.train.fit.train", _interrupt)
+    assert "Nothing was saved: there is no --checkpoint-dir." in train().stderr
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 STAND_IN = """
 import sys
 sys.path.insert(0, {tests!r})
@@ -457,6 +489,8 @@ def test_a_training_that_is_stopped_goes_on_by_the_command_that_its_card_shows(
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert (summary["resumed_from"], summary["step"]) == (stopped_at, stopped_at + 3)
+    path = f"run/step-{stopped_at:08}"
+    assert ended.stderr.startswith(f"   0:00  resumed from {path} at step {stopped_at:,}\n")
     events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
     steps = [each["step"]["step"] for each in events if "step" in each]
     assert steps == list(range(1, stopped_at + 4))
