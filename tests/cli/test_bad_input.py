@@ -1,6 +1,7 @@
 """Bad input, by the real command in a real process: a clear message, exit 2, nothing written."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,14 @@ PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 
 
 def _hasten(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """With as many threads as here, so that it is the same machine."""
+    environment = os.environ | {"OMP_NUM_THREADS": str(read_environment().threads)}
     return subprocess.run(
-        [sys.executable, "-m", "hasten", *arguments], cwd=folder, capture_output=True, text=True
+        [sys.executable, "-m", "hasten", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
 
 
@@ -93,21 +100,45 @@ def test_a_file_that_does_not_import_shows_the_users_own_traceback(tmp_path: Pat
             "plan.compile.mode: 'fastest' is not known",
         ),
         (("format = 1", "formt = 1"), "key 'formt' is not known. Did you mean 'format'?"),
-        (("ratio = 1.1", 'ratio = "high"'), "speed.ratio: Expected `float`, got `str`"),
+        (("ratio = 1.1", 'ratio = "high"'), "speed.ratio: Expected `float`, got `str` ('high')."),
+        (
+            ("ratio = 1.1\n", ""),
+            "speed: Object missing required field `ratio`. Add it, or have the file written anew.",
+        ),
+        (("format = 1", "format = = 1"), "recipe.toml is not TOML: Invalid value (at line "),
     ],
 )
-@pytest.mark.parametrize("command", ["bench", "prove"])
+@pytest.mark.parametrize("command", ["bench", "prove", "train"])
 def test_a_bad_recipe_is_refused_with_the_path_of_the_key(
     command: str, edit: tuple[str, str], message: str, tmp_path: Path
 ) -> None:
     text = _recipe({"batched_loader": {}})
     assert edit[0] in text
     (tmp_path / "recipe.toml").write_text(text.replace(*edit))
-    arms = ["naive", "recipe.toml"] if command == "bench" else ["recipe.toml"]
-    ended = _hasten(command, f"{PLANTED}:small", *arms, folder=tmp_path)
+    arms = {
+        "bench": ["naive", "recipe.toml"],
+        "prove": ["recipe.toml"],
+        "train": ["--recipe", "recipe.toml"],
+    }
+    ended = _hasten(command, f"{PLANTED}:small", *arms[command], folder=tmp_path)
     assert ended.returncode == 2
-    assert message in ended.stderr.replace("\n       ", " ")
+    error, fix = ended.stderr.splitlines()[-2:]
+    assert command != "train" or error.startswith("error: recipe.toml")
+    assert message in f"{error} {fix.strip()}"
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [("nowhere.toml", "No such file or directory"), (".", "Is a directory")],
+)
+def test_a_recipe_that_is_no_file_is_not_trained_by(path: str, what: str, tmp_path: Path) -> None:
+    ended = _hasten("train", f"{PLANTED}:small", "--recipe", path, folder=tmp_path)
+    assert ended.returncode == 2
+    error, fix = ended.stderr.splitlines()
+    assert error.startswith(f"error: The recipe {path} cannot be read: ")
+    assert what in error
+    assert fix == "       Give the recipe.toml that hasten tune wrote."
 
 
 def test_a_recipe_from_another_machine_is_not_benched_before_it_is_proven_here(
@@ -152,6 +183,43 @@ def test_with_json_the_error_is_a_document_too(tmp_path: Path) -> None:
     document = json.loads(ended.stdout)
     assert document["error"] == "gallery workload 'blom' is not known."
     assert document["fix"] == "Did you mean 'bloom'?"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "command"),
+    [
+        (["train", "x", "--no-such"], "No such option '--no-such'.", "hasten train"),
+        (["train", "x", "--level", "much"], "Invalid value for '--level'", "hasten train"),
+        (["bench", "x"], "Missing argument 'A'.", "hasten bench"),
+        (["fly"], "No such command 'fly'.", "hasten"),
+    ],
+)
+def test_with_json_a_wrong_command_line_is_a_document_too(
+    arguments: list[str], error: str, command: str, tmp_path: Path
+) -> None:
+    ended = _hasten(*arguments, "--json", folder=tmp_path)
+    assert ended.returncode == 2
+    document = json.loads(ended.stdout)
+    assert document["error"].startswith(error)
+    assert document["fix"] == f"Try 'python -m {command} --help' for help."
+    assert document["detail"] == ""
+    assert f"Error: {error}" in ended.stderr
+
+
+def test_a_result_that_cannot_be_written_is_a_fault() -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "hasten", "env"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: The result could not be written to stdout: No space")
+
+
+def test_an_empty_path_is_not_the_folder_one_is_in(tmp_path: Path) -> None:
+    ended = _hasten("tune", f"{PLANTED}:small", "--out", "", folder=tmp_path)
+    assert ended.returncode == 2
+    assert "error: --out is empty." in ended.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_env_says_what_it_sees(tmp_path: Path) -> None:

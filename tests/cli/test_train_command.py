@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from checkpoints import write
 from hasten.cli.main import hasten
 from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
@@ -173,6 +174,8 @@ def test_a_recipe_from_another_machine_is_refused_with_what_to_do(fit: Fit, tmp_
         (["--evaluate-every", "0"], "'0' is not how often something can be done"),
         (["--evaluate-every", "5 minutes"], "'5 minutes' is not how often"),
         (["--recipe", "nowhere.toml"], "The recipe nowhere.toml cannot be read"),
+        (["--recipe", ""], "--recipe is empty"),
+        (["--checkpoint-dir", ""], "--checkpoint-dir is empty"),
     ],
 )
 def test_a_bad_command_line_is_refused_before_any_work(
@@ -224,21 +227,50 @@ def test_the_card_has_the_exact_command_that_resumes(fit: Fit) -> None:
         "--epochs", "3", "--checkpoint-dir", "a folder", "--compile-model", "--log-every=5"
     )
     assert (
-        "resume  hasten train t.py:make --compile-model --epochs 3 --checkpoint-dir 'a folder'"
-        " --log-every 5 --resume\n"
-    ) in _joined(ended.stdout)
+        "  resume:\n    hasten train t.py:make --compile-model --epochs 3"
+        " --checkpoint-dir 'a folder' --log-every 5 --resume\n"
+    ) in ended.stdout
 
 
 def test_a_resumed_training_is_resumed_by_the_same_command(fit: Fit) -> None:
     fit.summary = STOPPED
     ended = train("--checkpoint-dir", "d", "--resume")
-    assert "hasten train t.py:make --checkpoint-dir d --resume\n" in _joined(ended.stdout)
+    assert "    hasten train t.py:make --checkpoint-dir d --resume\n" in ended.stdout
 
 
-def _joined(text: str) -> str:
-    """Without the padding to the width of the page, and without its breaks."""
-    text = "\n".join(line.rstrip() for line in text.splitlines())
-    return text.replace("\n          ", " ") + "\n"
+@pytest.mark.parametrize(
+    ("given", "raised"),
+    [
+        ([], "--epochs 20 "),
+        (["--epochs", "10"], "--epochs 20 "),
+        (["--epochs", "4"], "--epochs 20 "),  # ten were done before
+        (["--steps", "640"], "--steps 1280 "),
+    ],
+)
+def test_a_done_training_goes_on_by_a_command_with_a_larger_total(
+    given: list[str], raised: str, fit: Fit
+) -> None:
+    ended = train("--checkpoint-dir", "d", *given, "--resume")
+    assert f"    hasten train t.py:make {raised}--checkpoint-dir d --resume\n" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("every", "words"),
+    [
+        ("1epoch", "none; the task has no evaluation data"),
+        ("640", "none; the task has no evaluation data"),
+        ("641", "none; it comes every 641 steps, if the task has evaluation data"),
+        ("11epochs", "none; it comes every 11 epochs, if the task has evaluation data"),
+    ],
+)
+def test_without_an_evaluation_the_card_says_why(every: str, words: str, fit: Fit) -> None:
+    fit.summary = replace(SUMMARY, metrics={})
+    assert f"  evaluation     {words}\n" in train("--evaluate-every", every).stdout
+
+
+def test_an_evaluation_that_a_signal_may_have_cut_short_blames_nobody(fit: Fit) -> None:
+    fit.summary = replace(STOPPED, metrics={})
+    assert "evaluation     none; it comes every 1 epoch, if" in train().stdout
 
 
 def test_json_is_one_document_of_its_schema_whatever_the_users_code_prints(fit: Fit) -> None:
@@ -266,9 +298,40 @@ def test_a_card_that_fails_loses_neither_the_training_nor_the_exit_code(
     fit.summary = summary
     ended = train()
     assert ended.exit_code == code
-    assert f"{summary.outcome} at step 640, loss 0.123" in ended.stdout
-    assert "checkpoint: 'out/step-640'" in ended.stdout
-    assert ended.stderr.count("warning: the card could not be shown") == 1
+    assert ended.stderr.count("warning: The card could not be shown") == 1
+    assert f"{summary.outcome} at step 640, loss 0.123" in ended.stderr
+    assert "checkpoint: out/step-640" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ((), "Nothing was saved: there is no checkpoint in run yet.\n"),
+        (
+            (20, 40),
+            "What was trained after the last checkpoint, run/step-00000040, is not saved. Go on"
+            " from there:\nhasten train t.py:make --checkpoint-dir run --resume\n",
+        ),
+    ],
+)
+def test_an_interruption_that_does_not_save_says_what_is_left(
+    steps: tuple[int, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hasten.train.fit.train", _interrupt)
+    write(Path("run"), *steps)
+    assert words in train("--checkpoint-dir", "run").stderr
+
+
+def test_an_interruption_without_a_folder_says_that_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hasten.train.fit.train", _interrupt)
+    assert "Nothing was saved: there is no --checkpoint-dir." in train().stderr
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 STAND_IN = """
@@ -333,7 +396,7 @@ def test_an_error_of_the_training_is_a_fault_with_what_to_do(flags: list[str]) -
     code, written = run_on_terminal(process("fails", *flags), 80)
     assert code == 2
     assert lines_seen(written)[-2:] == ["error: The model is gone.", "       Bring it back."]
-    assert ('"error":"The model is gone."' in written) is bool(flags)
+    assert ('"error": "The model is gone."' in written) is bool(flags)
 
 
 def test_a_reader_of_stderr_that_goes_away_does_not_stop_the_training() -> None:
@@ -350,17 +413,47 @@ def test_a_reader_of_stderr_that_goes_away_does_not_stop_the_training() -> None:
     assert "TrainingDisplay failed and is told nothing more" in shown
 
 
-def test_a_reader_of_stdout_that_goes_away_does_not_change_the_exit_code() -> None:
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("stdout", "problem"),
+    [("/dev/full", "No space left on device"), ("a closed pipe", "Broken pipe")],
+)
+def test_a_card_that_cannot_be_written_does_not_change_the_exit_code(
+    stdout: str, problem: str, flags: list[str]
+) -> None:
     reader, writer = os.pipe()
     os.close(reader)
+    if stdout == "/dev/full":
+        os.dup2(full := os.open(stdout, os.O_WRONLY), writer)
+        os.close(full)
     with subprocess.Popen(
-        process("task"), stdout=writer, stderr=subprocess.PIPE, env=plain_environment()
+        process("task", *flags), stdout=writer, stderr=subprocess.PIPE, env=plain_environment()
     ) as running:
         os.close(writer)
         assert running.stderr is not None
         told = running.stderr.read().decode()
     assert running.returncode == 0, told
-    assert "Traceback" not in told
+    last = told.splitlines()[-3:]
+    assert last[0] == f"warning: The result could not be written to stdout: {problem}."
+    assert last[1].startswith("         done at step 300, loss 0.123")
+    assert last[2] == "         checkpoint: out/step-640"
+
+
+def test_nobody_reading_at_all_does_not_change_the_exit_code() -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(process("task"), stdout=full, stderr=full, env=plain_environment())
+    assert ended.returncode == 0
+
+
+def test_a_page_in_a_pipe_is_as_wide_as_columns_says() -> None:
+    for columns in ("60", "200"):
+        environment = plain_environment() | {"COLUMNS": columns}
+        ended = subprocess.run(process("task"), capture_output=True, env=environment, text=True)
+        read, _, copied = ended.stdout.partition("Next\n")
+        widest = max(map(len, read.splitlines()))
+        assert widest <= int(columns)
+        assert (widest > 60) is (columns == "200"), "there it is wide enough for all"
+        assert all(line == line.rstrip() for line in (read + copied).splitlines())
 
 
 BLOOM = [sys.executable, "-m", "hasten", "train", "gallery:bloom"]
@@ -386,7 +479,7 @@ def test_a_training_that_is_stopped_goes_on_by_the_command_that_its_card_shows(
     assert running.returncode == code, told
     assert card.startswith("STOPPED  gallery:bloom: ")
     stopped_at = int(card.split()[2].replace(",", ""))
-    command = card.partition("\n  resume  ")[2].partition("  use it")[0].split()
+    command = card.partition("\n  resume:\n")[2].partition("\n")[0].split()
     assert command[-5:] == ["--checkpoint-dir", "run", "--log-every", "1", "--resume"]
     resumed = [sys.executable, *command[1:]]
     resumed[resumed.index("--steps") + 1] = str(stopped_at + 3)
@@ -396,6 +489,8 @@ def test_a_training_that_is_stopped_goes_on_by_the_command_that_its_card_shows(
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert (summary["resumed_from"], summary["step"]) == (stopped_at, stopped_at + 3)
+    path = f"run/step-{stopped_at:08}"
+    assert ended.stderr.startswith(f"   0:00  resumed from {path} at step {stopped_at:,}\n")
     events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
     steps = [each["step"]["step"] for each in events if "step" in each]
     assert steps == list(range(1, stopped_at + 4))

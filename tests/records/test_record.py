@@ -154,18 +154,23 @@ def test_a_key_that_is_a_target_is_a_key_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("format",), "1", "format: Expected `int`, got `str`."),
-        (("format",), True, "format: Expected `int`, got `bool`."),
-        (("task",), 3, "task: Expected `str`, got `int`."),
-        (("speed", "low"), "1.4", "speed.low: Expected `float`, got `str`."),
+        (("format",), "1", "format: Expected `int`, got `str` ('1')."),
+        (("format",), True, "format: Expected `int`, got `bool` (True)."),
+        (("task",), 3, "task: Expected `str`, got `int` (3)."),
+        (("speed", "low"), "1.4", "speed.low: Expected `float`, got `str` ('1.4')."),
         (
             ("speed", "verdict"),
             "perhaps",
             "speed.verdict: 'perhaps' is not known; it is one of proven, not_proven, refuted.",
         ),
-        (("numerics", "rung"), "exact", "numerics.rung: Invalid enum value 'exact'."),
+        (
+            ("numerics", "rung"),
+            "exact",
+            "numerics.rung: 'exact' is not known; it is one of bitwise, rounding, parity,"
+            " changes_training.",
+        ),
         (("speed",), [], "speed: Expected `object`, got `array`."),
-        (("plan", "compile"), 3, "plan.compile: Expected `object`, got `int`."),
+        (("plan", "compile"), 3, "plan.compile: Expected `object`, got `int` (3)."),
         (
             ("plan", "compile", "mode"),
             {"_target_": "x"},
@@ -179,7 +184,7 @@ def test_a_key_that_is_a_target_is_a_key_like_any_other() -> None:
         (
             ("environment", "versions", "torch"),
             2.13,
-            "environment.versions.torch: Expected `str`, got `float`.",
+            "environment.versions.torch: Expected `str`, got `float` (2.13).",
         ),
         (("speed", "ratio"), ABSENT, "speed: Object missing required field `ratio`."),
         (("task",), ABSENT, "the top level: Object missing required field `task`."),
@@ -188,7 +193,14 @@ def test_a_key_that_is_a_target_is_a_key_like_any_other() -> None:
 def test_a_wrong_value_is_named_with_its_full_path(
     path: tuple[str, ...], value: object, message: str
 ) -> None:
-    assert refusal(changed(RECIPE, *path, to=value), Recipe) == f"some.toml: {message}"
+    with pytest.raises(HastenError) as caught:
+        from_builtins(changed(RECIPE, *path, to=value), Recipe, where="some.toml")
+    assert caught.value.what == f"some.toml: {message}"
+    assert caught.value.fix
+
+
+def test_a_long_value_is_shown_in_part() -> None:
+    assert len(refusal(changed(RECIPE, "speed", "low", to="9" * 10_000), Recipe)) < 200
 
 
 def test_a_wrong_value_in_a_list_is_named_with_its_index() -> None:

@@ -15,14 +15,14 @@ from specimens import SUMMARY
 
 replace = msgspec.structs.replace
 
-RESUME = "hasten train train.py:make_task --epochs 10 --checkpoint-dir out --resume"
+GO_ON = "hasten train train.py:make_task --epochs 10 --checkpoint-dir out --resume"
 HOSTILE = "\x1b[2J[bold]x[/nothing] :bug:\n\r"
 INERT = "?[2J[bold]x[/nothing] :bug:??"
 
 
-def show(summary: TrainingSummary, resume: str = RESUME, width: int = 160) -> str:
+def show(summary: TrainingSummary, go_on: str = GO_ON, width: int = 160) -> str:
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    console.print(summary_card(summary, resume=resume))
+    console.print(summary_card(summary, go_on=go_on), crop=False)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -44,7 +44,7 @@ def test_the_card_has_all_its_figures() -> None:
     text = lines()
     for line in (
         "training loss 0.123",
-        "evaluation loss 0.2, dice 0.91",
+        "evaluation loss=0.2, dice=0.91",
         "checkpoint out/step-640",
         "log out/events.jsonl",
         "throughput 14,550 rows/s",
@@ -86,46 +86,68 @@ def test_what_was_skipped_says_why() -> None:
 
 
 def test_a_done_training_says_how_to_use_its_weights_first() -> None:
-    use, go_on = lines()[-2:]
-    assert use == (
-        "use it model.load_state_dict("
-        "safetensors.torch.load_file('out/step-640/model.safetensors'))"
-    )
-    assert go_on == f"go on {RESUME} # with a larger --epochs or --steps"
+    assert lines()[-4:] == [
+        "use it:",
+        "model.load_state_dict(safetensors.torch.load_file('out/step-640/model.safetensors'))",
+        "train on, here to twice as much:",
+        GO_ON,
+    ]
 
 
 def test_a_stopped_training_says_how_to_resume_first() -> None:
     text = lines(outcome="stopped", why="Ctrl-C", signal=2, resumed_from=320)
     assert text[:2] == ["STOPPED train.py:make_task: 640 steps, 10 epochs", "Ctrl-C"]
-    assert text[-2] == f"resume {RESUME}"
-    assert text[-1].startswith("use it model.load_state_dict")
+    assert text[-4:-1] == ["resume:", GO_ON, "use it:"]
+    assert text[-1].startswith("model.load_state_dict")
     assert "took 30 s, 40,960 rows since it was resumed at step 320" in text
 
 
-def test_without_an_evaluation_there_is_no_row_of_it() -> None:
-    assert not [line for line in lines(metrics={}) if line.startswith("evaluation")]
+def test_without_an_evaluation_the_card_says_why() -> None:
+    card = summary_card(replace(SUMMARY, metrics={}), no_evaluation="none; no data")
+    console = Console(file=io.StringIO(), width=80)
+    console.print(card)
+    assert isinstance(console.file, io.StringIO)
+    assert "  evaluation     none; no data\n" in console.file.getvalue()
+
+
+def test_names_of_metrics_may_have_spaces() -> None:
+    assert "evaluation top 1=0.5, mean dice=0.25" in lines(
+        metrics={"top 1": 0.5, "mean dice": 0.25}
+    )
 
 
 @pytest.mark.parametrize("outcome", ["done", "stopped"])
 def test_without_a_checkpoint_the_card_says_that_nothing_was_saved(outcome: str) -> None:
     text = lines(outcome=outcome, checkpoint=None, log=None)
-    assert text[-1].startswith("keep it Nothing was saved.")
+    assert text[-1].startswith("Nothing was saved. Train with --checkpoint-dir")
     assert "checkpoint none" in text
 
 
 def test_figures_that_are_missing_or_no_numbers_are_shown() -> None:
     text = lines(loss=float("nan"), metrics={"dice": None}, memory=Memory())
     assert "training loss nan" in text
-    assert "evaluation dice -" in text
+    assert "evaluation dice=-" in text
     assert "peak memory not measured" in text
 
 
-def test_a_path_is_whole_on_a_narrow_terminal() -> None:
-    path = "a/long/folder/" * 8
-    narrow = show(replace(SUMMARY, checkpoint=path), width=60)
-    assert "…" not in narrow
-    assert f"{path}/model.safetensors" in "".join(narrow.split())
-    assert max(map(len, narrow.splitlines())) <= 60
+def test_what_is_to_be_copied_is_on_one_line_however_long_it_is() -> None:
+    path = "a/long folder/" * 8
+    summary = replace(SUMMARY, checkpoint=path, log=f"{path}events.jsonl")
+    text = show(summary, go_on=f"hasten train x --checkpoint-dir '{path}'", width=60)
+    narrow = [line.rstrip() for line in text.splitlines()]
+    assert f"  checkpoint     {path}" in narrow
+    assert f"  log            {path}events.jsonl" in narrow
+    assert f"    hasten train x --checkpoint-dir '{path}'" in narrow
+    load = f"model.load_state_dict(safetensors.torch.load_file('{path}/model.safetensors'))"
+    assert f"    {load}" in narrow
+
+
+def test_what_is_to_be_read_keeps_within_the_page_and_below_itself() -> None:
+    text = show(replace(SUMMARY, notes=("one word after another " * 8,)), width=60)
+    assert "the recipe   97 % of the 15,000 rows/s at which\n               recipe.toml was" in text
+    notes = text.partition("Notes\n")[2].partition("\n\n")[0].splitlines()
+    assert len(notes) > 2
+    assert all(line.startswith("  ") and len(line.rstrip()) <= 60 for line in notes)
 
 
 def test_hostile_names_are_shown_inert() -> None:
@@ -141,7 +163,7 @@ def test_hostile_names_are_shown_inert() -> None:
         log=HOSTILE,
         notes=(HOSTILE,),
     )
-    text = show(summary, resume=HOSTILE)
+    text = show(summary, go_on=HOSTILE)
     assert all(line.isprintable() for line in text.split("\n"))
     assert text.count(INERT) >= 9
     assert "🐛" not in text

@@ -1,8 +1,10 @@
 """A training while it runs: on real terminals, in a pipe, and by a clock that the test turns."""
 
 import io
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -13,7 +15,7 @@ from hasten.records.checkpoint import Position
 from hasten.records.measurement import Memory
 from hasten.report.bar import bar_line
 from hasten.report.training import LINE_S, REFRESH_S, TrainingDisplay
-from specimens import CHECKPOINT_EVENT, EVALUATION_EVENT, STEP_EVENT, SUMMARY
+from specimens import CHECKPOINT_EVENT, EVALUATION_EVENT, NOTE_EVENT, STEP_EVENT, SUMMARY
 from terminal import CONTROL, lines_seen, plain_environment, run_on_terminal
 
 replace = msgspec.structs.replace
@@ -89,8 +91,8 @@ def test_the_bar_is_one_line_that_is_drawn_over(columns: int) -> None:
 def test_what_happens_is_printed_above_the_bar_with_names_made_inert() -> None:
     _, written = run_on_terminal(script(), 80)
     assert "said by the user" in lines_seen(written)
-    text = CONTROL.sub("", written)
-    assert f"   0:03  evaluation at step 64: loss 0.5, {INERT} 0.75, took 250.0 ms" in text
+    text = re.sub(r"\r\n {9}", " ", CONTROL.sub("", written))
+    assert f"   0:03  evaluation at step 64: loss=0.5, {INERT}=0.75, took 250.0 ms" in text
     assert f"checkpoint at step 64: {INERT}, training stood still for 12.0 ms" in text
     assert f"   0:04  note at step 64: {INERT}" in text
     assert "\x1b[2J" not in written
@@ -146,10 +148,12 @@ class Clock:
         return self.now
 
 
-def make_display(*, terminal: bool = False) -> tuple[TrainingDisplay, Clock, io.StringIO]:
+def make_display(
+    *, terminal: bool = False, path_of: Callable[[int], str] | None = None
+) -> tuple[TrainingDisplay, Clock, io.StringIO]:
     file, clock = io.StringIO(), Clock()
     console = Console(file=file, width=80, force_terminal=terminal, _environ={"TERM": "xterm"})
-    return TrainingDisplay(console, clock), clock, file
+    return TrainingDisplay(console, clock, path_of), clock, file
 
 
 def test_steps_are_told_once_a_second_the_first_and_the_last_always() -> None:
@@ -174,6 +178,29 @@ def test_every_other_event_is_told_however_many_there_are() -> None:
         display.event(CHECKPOINT_EVENT)
     display.ended(SUMMARY)
     assert len(file.getvalue().splitlines()) == 20
+
+
+def test_a_resumed_training_says_first_from_where() -> None:
+    for path_of, where in ((None, ""), (lambda step: f"run/{step}\n", " from run/1234?")):
+        display, _, file = make_display(path_of=path_of)
+        display.started(Position(step=1234, epoch=3, batches=4), None)
+        assert file.getvalue() == f"   0:00  resumed{where} at step 1,234\n"
+        assert display.start.epoch == 3
+
+
+def test_on_a_terminal_words_wrap_under_themselves_and_paths_stay_whole() -> None:
+    display, _, file = make_display(terminal=True)
+    path = "folder/" * 20
+    display.event(replace(CHECKPOINT_EVENT, path=path))
+    display.event(replace(NOTE_EVENT, words="one word after another " * 8))
+    lines = CONTROL.sub("", file.getvalue()).splitlines()
+    assert lines[:3] == [
+        "   0:03  checkpoint at step 64:",
+        f"         {path},",
+        "         training stood still for 12.0 ms",
+    ]
+    assert len(lines) > 5
+    assert max(map(len, lines[3:])) <= 80
 
 
 def test_a_checkpoint_that_is_not_healthy_is_said_to_be() -> None:

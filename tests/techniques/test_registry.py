@@ -125,7 +125,7 @@ def test_a_technique_of_ones_own_is_decoded_by_its_own_structure() -> None:
         ),
         (
             {"polish": {"strength": "much"}},
-            "plan: plan.polish.strength: Expected `int`, got `str`.",
+            "plan: plan.polish.strength: Expected `int`, got `str` ('much').",
         ),
         ({"polich": {}}, "plan: technique 'polich' is not known. Did you mean 'polish'?"),
         (

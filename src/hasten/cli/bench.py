@@ -2,7 +2,8 @@
 
 import click
 
-from hasten.cli.options import as_json, print_json, print_rich
+from hasten.cli.options import as_json
+from hasten.cli.output import print_json, print_rich
 
 
 @click.command()

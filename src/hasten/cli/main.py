@@ -9,12 +9,12 @@ import sys
 from types import FrameType, TracebackType
 
 import click
-import msgspec
 
 from hasten import __version__
 from hasten.cli.bench import bench
 from hasten.cli.env import env
 from hasten.cli.explain import explain
+from hasten.cli.output import print_json, say
 from hasten.cli.prove import prove
 from hasten.cli.train import train
 from hasten.cli.tune import tune
@@ -49,24 +49,40 @@ def main() -> None:
     except HastenError as error:
         code = _report(error)
     except click.ClickException as error:
-        error.show()
-        code = EXIT_FAULT
+        code = _report_usage(error)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
+        say("interrupted")
         code = EXIT_INTERRUPTED
     sys.exit(code or 0)
 
 
 def _report(error: HastenError) -> int:
-    if "--json" in sys.argv:  # programs read stdout; people the lines below
-        document = {"error": error.what, "fix": error.fix, "detail": error.detail}
-        click.echo(msgspec.json.encode(document))
+    _document(error.what, error.fix, error.detail)
     if error.detail:
-        click.echo(error.detail.rstrip() + "\n", err=True)
-    click.echo(f"error: {error.what}", err=True)
+        say(error.detail.rstrip() + "\n")
+    say(f"error: {error.what}")
     if error.fix:
-        click.echo(f"       {error.fix}", err=True)
+        say(f"       {error.fix}")
     return EXIT_FAULT
+
+
+def _report_usage(error: click.ClickException) -> int:
+    """A command line that click does not understand; it has its own words for people."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = context.command_path if context else "hasten"
+    _document(error.format_message(), f"Try '{command} --help' for help.")
+    error.show()
+    return EXIT_FAULT
+
+
+def _document(what: str, fix: str, detail: str = "") -> None:
+    """Programs read stdout, people stderr."""
+    if "--json" not in sys.argv:
+        return
+    try:
+        print_json({"error": what, "fix": fix, "detail": detail})
+    except HastenError as error:  # the error itself is still told on stderr
+        say(f"warning: {error.what}")
 
 
 def _crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -80,5 +96,5 @@ def _crash(kind: type[BaseException], error: BaseException, trace: TracebackType
 def _terminate(number: int, frame: FrameType | None) -> None:
     """Unwind as an exception would, so that every worker is ended; a second signal is ignored."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    click.echo("terminated", err=True)
+    say("terminated")
     raise SystemExit(EXIT_TERMINATED)

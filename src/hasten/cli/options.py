@@ -1,27 +1,32 @@
-"""Options and output that several commands share."""
+"""Options that several commands share."""
 
-from typing import Any
+import os
+from pathlib import Path
 
 import click
 
-PIPE_WIDTH = 110
-"""A file or a pipe has no width of its own."""
+from hasten.errors import HastenError
 
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, for programs."
 )
 
 
-def print_json(record: object) -> None:
-    from hasten.records.record import to_json
+class NamedPath(click.Path):
+    """One that is not empty: the path of an empty name would be the folder one is in."""
 
-    click.echo(to_json(record))
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
 
-
-def print_rich(renderable: Any) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=PIPE_WIDTH)
-    console.print(renderable)
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        if value == "":
+            raise HastenError(
+                f"{param.opts[0] if param else 'A path'} is empty.",
+                fix="Name a path; the folder you are in is '.'. Is a variable of the shell unset?",
+            )
+        return super().convert(value, param, ctx)

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import click
 
-from hasten.cli.options import as_json, print_json, print_rich
+from hasten.cli.options import NamedPath, as_json
+from hasten.cli.output import print_json, print_rich
 
 
 @click.command()
 @click.argument("task")
-@click.argument("recipe", type=click.Path(path_type=Path))
+@click.argument("recipe", type=NamedPath())
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
 @click.option("--resume", is_flag=True, help="Also: 100 steps equal 50, a stop and 50 more.")
 @as_json

@@ -1,15 +1,16 @@
 """``hasten train``: a whole training, with checkpoints."""
 
-import shlex
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 import click
-from click.core import ParameterSource
 
-from hasten.cli.options import as_json, print_json, print_rich
+from hasten.cli.afterwards import show, tell_what_is_left
+from hasten.cli.options import NamedPath, as_json
+from hasten.cli.output import say
 from hasten.errors import HastenError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 LEVELS = click.Choice(["basic", "advanced", "ultra"])
 PRECISIONS = click.Choice(["bf16", "fp16", "none"])
-FOLDER = click.Path(path_type=Path)
+PATH = NamedPath()
 EXIT_STOPPED = 1
 EXIT_BY_SIGNAL = 128
 """And the signal's number, as shells have it."""
@@ -46,7 +47,7 @@ class Options(TypedDict):
 
 @click.command()
 @click.argument("task")
-@click.option("--recipe", type=FOLDER, metavar="FILE", help="Apply what hasten tune proved.")
+@click.option("--recipe", type=PATH, metavar="FILE", help="Apply what hasten tune proved.")
 @click.option("--level", type=LEVELS, metavar="NAME", help="Or a level: basic, advanced or ultra.")
 @click.option(
     "--mixed-precision",
@@ -59,7 +60,7 @@ class Options(TypedDict):
 @click.option("--epochs", type=int, metavar="N", help="Train until N epochs are done; else 1.")
 @click.option("--steps", type=int, metavar="N", help="Or until N optimizer steps are done.")
 @click.option(
-    "--checkpoint-dir", type=FOLDER, metavar="DIR", help="Keep checkpoints and a log in DIR."
+    "--checkpoint-dir", type=PATH, metavar="DIR", help="Keep checkpoints and a log in DIR."
 )
 @click.option(
     "--checkpoint-every",
@@ -116,14 +117,20 @@ def train(context: click.Context, /, task: str, **options: Unpack[Options]) -> N
         deterministic=options["deterministic"],
         claim=claim,
     )
+    display = TrainingDisplay(TrainingConsole(), path_of=_path_of(options["checkpoint_dir"]))
     for_people = sys.stderr if options["as_json"] else sys.stdout
-    with (
-        redirect_stdout(for_people),
-        TrainingDisplay(TrainingConsole()) as display,
-        StopRequest() as stop,
-    ):
-        summary = run_training(wanted, stop, [display])
-    _show(summary, _resuming(context), as_json=options["as_json"])
+    try:
+        with (
+            _blaming(options["recipe"], plan),
+            redirect_stdout(for_people),
+            display,
+            StopRequest() as stop,
+        ):
+            summary = run_training(wanted, stop, [display])
+    except KeyboardInterrupt:
+        tell_what_is_left(context)
+        raise
+    show(context, summary, display.start, evaluate_every)
     context.exit(_exit_code(summary))
 
 
@@ -184,6 +191,7 @@ def _from_recipe(task: str, path: Path, wishes: "Wishes") -> "tuple[Plan, Recipe
     from hasten.records.training import RecipeClaim
 
     recipe = read_recipe(path)
+    _refuse_bad_parts(recipe.as_plan(), path)
     differences = read_environment().differences(recipe.environment)
     if differences:
         fix = f"Tune again here: hasten tune {task}"
@@ -199,45 +207,41 @@ def _from_recipe(task: str, path: Path, wishes: "Wishes") -> "tuple[Plan, Recipe
     return plan, RecipeClaim(path=str(path), ratio=speed.ratio, rows_per_s=speed.rows_per_s)
 
 
+def _refuse_bad_parts(plan: "Plan", path: Path) -> None:
+    """Before any work; but the task's own techniques are known only when it is imported."""
+    from hasten.records.plan import Plan
+    from hasten.techniques.registry import all_techniques, decode
+
+    known = {each.name for each in all_techniques()}
+    parts = {name: part for name, part in plan.parts.items() if name in known}
+    decode(Plan(parts=parts), where=str(path))
+
+
+@contextmanager
+def _blaming(recipe: Path | None, plan: "Plan | PerformanceConfig") -> Iterator[None]:
+    """A technique that the task did not bring along either is a fault of the recipe."""
+    from hasten.records.plan import Plan
+    from hasten.techniques.registry import decode
+
+    try:
+        yield
+    except HastenError:
+        if recipe is not None and isinstance(plan, Plan):
+            decode(plan, where=str(recipe))
+        raise
+
+
 def _note(words: str) -> None:
     from hasten.report.text import printable
 
-    click.echo(f"note: {printable(words)}", err=True)
+    say(f"note: {printable(words)}")
 
 
-def _resuming(context: click.Context) -> str:
-    """The command line that goes on with this training: the same one, with ``--resume``."""
-    words = [context.command_path]
-    for parameter in context.command.params:
-        value = context.params[parameter.name or ""]
-        if context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE:
-            continue
-        if isinstance(parameter, click.Argument):
-            words.append(shlex.quote(value))
-        elif parameter.name not in ("resume", "as_json"):
-            words += [parameter.opts[0], *([] if value is True else [shlex.quote(str(value))])]
-    return " ".join([*words, "--resume"])
+def _path_of(folder: Path | None) -> Callable[[int], str] | None:
+    """Where the checkpoint of a step lies."""
+    from hasten.checkpoint.folders import name_of
 
-
-def _show(summary: "TrainingSummary", resume: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(summary)
-        return
-    from hasten.report.summary import summary_card
-
-    try:
-        print_rich(summary_card(summary, resume=resume))
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # what was trained is not lost by it
-        _show_plainly(summary, error)
-
-
-def _show_plainly(summary: "TrainingSummary", error: BaseException) -> None:
-    """Without anything that could fail as the card did."""
-    click.echo(f"{summary.outcome} at step {summary.step}, loss {summary.loss}")
-    click.echo(f"why: {summary.why!a}")
-    click.echo(f"checkpoint: {summary.checkpoint!a}")
-    name = type(error).__name__
-    click.echo(f"warning: the card could not be shown ({name}: {str(error)!a})", err=True)
+    return None if folder is None else lambda step: str(folder / name_of(step))
 
 
 def _exit_code(summary: "TrainingSummary") -> int:

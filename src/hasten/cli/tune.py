@@ -4,14 +4,15 @@ from pathlib import Path
 
 import click
 
-from hasten.cli.options import as_json, print_json, print_rich
+from hasten.cli.options import NamedPath, as_json
+from hasten.cli.output import print_json, print_rich
 
 
 @click.command()
 @click.argument("task")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=NamedPath(),
     default=Path("hasten-out"),
     show_default=True,
     help="Folder for recipe.toml, evidence.json and the journal.",

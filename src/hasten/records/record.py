@@ -4,6 +4,7 @@ Records are closed: an unknown key is an error that names the nearest known one.
 """
 
 import difflib
+import enum
 import hashlib
 import re
 import tomllib
@@ -57,8 +58,8 @@ def from_builtins(raw: object, kind: type[T], *, where: str, path: str = "") -> 
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        at, problem = _misfit(raw, kind, path)
-        raise HastenError(f"{where}: {at or 'the top level'}: {problem}.") from error
+        at, problem, fix = _misfit(raw, kind, path)
+        raise HastenError(f"{where}: {at or 'the top level'}: {problem}.", fix=fix) from error
 
 
 def unknown_name(
@@ -90,8 +91,8 @@ def _refuse_unknown_keys(raw: object, kind: Any, where: str, path: str) -> None:
         _refuse_unknown_keys(value, inner, where, at)
 
 
-def _misfit(raw: object, kind: Any, path: str) -> tuple[str, str]:
-    """Full path of the innermost value that is of the wrong type, and what is wrong with it."""
+def _misfit(raw: object, kind: Any, path: str) -> tuple[str, str, str]:
+    """Full path of the innermost value that does not fit, what is wrong with it, what to do."""
     for at, value, inner in _children(raw, _branch(raw, kind), path):
         try:
             msgspec.convert(value, inner)
@@ -100,11 +101,26 @@ def _misfit(raw: object, kind: Any, path: str) -> tuple[str, str]:
     try:
         msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        if get_origin(kind) is Literal:
-            known = ", ".join(map(str, get_args(kind)))
-            return path, f"{raw!r} is not known; it is one of {known}"
-        return path, str(error).partition(" - at ")[0]
+        return path, *_problem(raw, kind, str(error).partition(" - at ")[0])
     raise AssertionError("called for a value that does not fit")
+
+
+def _problem(raw: object, kind: Any, said: str) -> tuple[str, str]:
+    """What is wrong, with the value, and what to do; ``said`` are the words of msgspec."""
+    if known := _known_values(kind):
+        return f"{raw!r:.80} is not known; it is one of {', '.join(known)}", "Use one of these."
+    if "missing required field" in said:
+        return said, "Add it, or have the file written anew."
+    shown = f" ({raw!r:.80})" if isinstance(raw, str | int | float) else ""
+    return f"{said}{shown}", "Write a value of that kind."
+
+
+def _known_values(kind: Any) -> list[str]:
+    if get_origin(kind) is Literal:
+        return [str(each) for each in get_args(kind)]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return [str(each.value) for each in kind]
+    return []
 
 
 def _children(raw: object, branch: Any, path: str) -> list[tuple[str, Any, Any]]:

@@ -1,6 +1,7 @@
 """The card of a training: how it ended, what came of it, how fast it was, next."""
 
 import math
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -9,20 +10,27 @@ from rich.text import Text
 
 from hasten.records.checkpoint import MODEL
 from hasten.records.training import RecipeClaim, TrainingSummary
-from hasten.report.text import duration, number, peak_memory, printable
+from hasten.report.lines import Rows, unbroken
+from hasten.report.text import duration, metrics_in_words, number, peak_memory, printable
 
 STYLES = {"done": "green", "skipped": "yellow", "fell_back": "red"}
 
 
-def summary_card(summary: TrainingSummary, *, resume: str = "") -> RenderableType:
-    """``resume`` is the command that goes on with this training."""
+NO_EVALUATION = "none"
+
+
+def summary_card(
+    summary: TrainingSummary, *, go_on: str = "", no_evaluation: str = NO_EVALUATION
+) -> RenderableType:
+    """``go_on`` is the command that goes on with this training, ``no_evaluation`` what is said
+    where there is none."""
     sections: list[RenderableType] = [_headline(summary)]
-    sections += _section("What came of it", _results(summary))
-    sections += _section("How fast it was", _speed(summary))
+    sections += _section("What came of it", Rows(_results(summary, no_evaluation)))
+    sections += _section("How fast it was", Rows(_speed(summary)))
     sections += _section("What was applied", _applied(summary))
     if summary.notes:
-        sections += _section("Notes", Text("\n".join(map(printable, summary.notes))))
-    sections += _section("Next", _grid(_next(summary, resume)))
+        sections += _section("Notes", Rows([("", printable(each)) for each in summary.notes]))
+    sections += _section("Next", *_next(summary, go_on))
     return Group(*sections)
 
 
@@ -39,32 +47,29 @@ def _count(count: int, unit: str) -> str:
     return f"{count:,} {unit}{'' if count == 1 else 's'}"
 
 
-def _section(title: str, body: RenderableType) -> list[RenderableType]:
-    return [Text(f"\n{title}", style="bold"), Padding(body, (0, 0, 0, 2))]
+def _section(title: str, *body: RenderableType) -> list[RenderableType]:
+    return [Text(f"\n{title}", style="bold"), *body]
 
 
-def _results(summary: TrainingSummary) -> RenderableType:
-    rows = [("training loss", number(summary.loss))]
-    metrics = [f"{printable(name)} {number(value)}" for name, value in summary.metrics.items()]
-    if metrics:
-        rows.append(("evaluation", ", ".join(metrics)))
-    rows += [
-        ("checkpoint", printable(summary.checkpoint or "none")),
-        ("log", printable(summary.log or "none")),
+def _results(summary: TrainingSummary, no_evaluation: str) -> list[tuple[str, str | Text]]:
+    return [
+        ("training loss", number(summary.loss)),
+        ("evaluation", metrics_in_words(summary.metrics) or no_evaluation),
+        ("checkpoint", unbroken(printable(summary.checkpoint or "none"))),
+        ("log", unbroken(printable(summary.log or "none"))),
     ]
-    return _grid(rows)
 
 
-def _speed(summary: TrainingSummary) -> RenderableType:
+def _speed(summary: TrainingSummary) -> list[tuple[str, str]]:
     rows = [("throughput", f"{summary.rows_per_s:,.0f} rows/s")]
     if summary.claim is not None:
         rows.append(("the recipe", _share(summary.rows_per_s, summary.claim)))
-    rows += [
+    return [
+        *rows,
         ("data wait", f"{100 * summary.data_wait:.1f} % of the time"),
         ("peak memory", peak_memory(summary.memory)),
         ("took", _took(summary)),
     ]
-    return _grid(rows)
 
 
 def _share(rows_per_s: float, claim: RecipeClaim) -> str:
@@ -85,33 +90,29 @@ def _took(summary: TrainingSummary) -> str:
 
 def _applied(summary: TrainingSummary) -> RenderableType:
     if not summary.applied:
-        return Text("Nothing: this was the naive training.")
+        return Rows([("", "Nothing: this was the naive training.")])
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     for each in summary.applied:
         outcome = Text(each.outcome.replace("_", " "), style=STYLES[each.outcome])
         table.add_row(Text(printable(each.technique)), outcome, Text(printable(each.why)))
-    return table
+    return Padding(table, (0, 0, 0, 2))
 
 
-def _next(summary: TrainingSummary, resume: str) -> list[tuple[str, str]]:
+def _next(summary: TrainingSummary, go_on: str) -> Sequence[RenderableType]:
     if summary.checkpoint is None:
-        return [
-            ("keep it", "Nothing was saved. Train with --checkpoint-dir DIR to keep the weights.")
-        ]
+        words = "Nothing was saved. Train with --checkpoint-dir DIR to keep the weights."
+        return [Rows([("", words)])]
     weights = f"{summary.checkpoint}/{MODEL}"
-    use = ("use it", printable(f"model.load_state_dict(safetensors.torch.load_file({weights!r}))"))
-    if not resume:
-        return [use]
+    load = f"model.load_state_dict(safetensors.torch.load_file({weights!r}))"
+    use = _to_copy("use it", load)
+    if not go_on:
+        return use
     if summary.outcome == "stopped":
-        return [("resume", printable(resume)), use]
-    return [use, ("go on", f"{printable(resume)}  # with a larger --epochs or --steps")]
+        return [*_to_copy("resume", go_on), *use]
+    return [*use, *_to_copy("train on, here to twice as much", go_on)]
 
 
-def _grid(rows: list[tuple[str, str]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")  # paths and commands are to be copied
-    for name, words in rows:
-        table.add_row(Text(name), Text(words))
-    return table
+def _to_copy(title: str, command: str) -> list[Text]:
+    """The command has a line of its own."""
+    return [Text(f"  {title}:"), unbroken(f"    {printable(command)}")]

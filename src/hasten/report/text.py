@@ -1,5 +1,7 @@
 """Small pieces of text that all reports share."""
 
+from collections.abc import Mapping
+
 from hasten.records.measurement import Memory
 
 
@@ -35,6 +37,11 @@ def peak_memory(memory: Memory) -> str:
 def number(value: float | None) -> str:
     """Of any size, in a few characters; a dash where there is none."""
     return "-" if value is None else f"{value:.4g}"
+
+
+def metrics_in_words(metrics: Mapping[str, float | None]) -> str:
+    """Names may have spaces in them."""
+    return ", ".join(f"{printable(name)}={number(value)}" for name, value in metrics.items())
 
 
 def clock(seconds: float) -> str:

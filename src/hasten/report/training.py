@@ -19,7 +19,8 @@ from hasten.records.training import (
     TrainingSummary,
 )
 from hasten.report.bar import bar_line, counter, figures
-from hasten.report.text import clock, duration, number, printable
+from hasten.report.lines import hanging
+from hasten.report.text import clock, duration, metrics_in_words, printable
 
 REFRESH_S = 0.2
 """Drawing takes some 0.2 ms of the training's own thread, so a thousandth of it at most."""
@@ -47,9 +48,18 @@ class TrainingDisplay:
 
     shows_notes = True
 
-    def __init__(self, console: Console, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: Console,
+        now: Callable[[], float] = time.monotonic,
+        path_of: Callable[[int], str] | None = None,
+    ) -> None:
+        """``path_of`` a step is where its checkpoint lies."""
         self._console = console
         self._now = now
+        self._path_of = path_of
+        self.start = Position(step=0, epoch=0, batches=0)
+        """Where the training began: further on where it was resumed."""
         self._live: Live | None = None
         self._total: int | None = None
         self._step = 0
@@ -59,7 +69,10 @@ class TrainingDisplay:
         self._untold: StepEvent | None = None
 
     def started(self, position: Position, total_steps: int | None) -> None:
+        self.start = position
         self._step, self._total = position.step, total_steps
+        if position.step:
+            self._print(0.0, self._resumed(position.step))
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             # What the user's code prints comes above the bar, unless it goes elsewhere.
             self._live = Live(
@@ -104,6 +117,10 @@ class TrainingDisplay:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _resumed(self, step: int) -> Text:
+        where = f" from {printable(self._path_of(step))}" if self._path_of is not None else ""
+        return Text(f"resumed{where} at step {step:,}", style="bold")
+
     def _bar(self) -> Text:
         return bar_line(
             self._step,
@@ -132,7 +149,9 @@ class TrainingDisplay:
         self._print(event.elapsed_s, Text("  ".join(words)))
 
     def _print(self, elapsed_s: float, words: Text) -> None:
-        line = Text(f"{clock(elapsed_s):>7}  ").append_text(words)
+        """On a terminal within its width; elsewhere one line, for programs that read lines."""
+        words.no_wrap = not self._console.is_terminal
+        line = hanging(f"{clock(elapsed_s):>7}  ", words, self._console.width)
         self._console.print(line, soft_wrap=True, highlight=False)
 
 
@@ -148,5 +167,4 @@ def _happened(event: Happening) -> Text:
 
 
 def _results(event: EvaluationEvent) -> str:
-    metrics = [f"{printable(name)} {number(value)}" for name, value in event.metrics.items()]
-    return ", ".join([*metrics, f"took {duration(event.took_s)}"])
+    return f"{metrics_in_words(event.metrics)}, took {duration(event.took_s)}"

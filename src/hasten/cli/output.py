@@ -1,0 +1,64 @@
+"""What commands write: results to stdout, words for people to stderr."""
+
+import io
+import os
+import re
+import shutil
+import sys
+from typing import Any, TextIO
+
+import click
+
+from hasten.errors import HastenError
+
+PIPE_WIDTH = 110
+"""A file or a pipe has no width of its own; COLUMNS gives it one."""
+PADDING = re.compile(r" +$", re.MULTILINE)
+
+
+def print_json(record: object) -> None:
+    from hasten.records.record import to_json
+
+    _write(to_json(record).decode() + "\n")
+
+
+def print_rich(renderable: Any) -> None:
+    """Lines longer than the page are to be copied: the terminal breaks them, not we."""
+    from rich.console import Console
+
+    page = io.StringIO()
+    console = Console(
+        file=page,
+        highlight=False,
+        force_terminal=True if sys.stdout and sys.stdout.isatty() else None,
+        width=shutil.get_terminal_size((PIPE_WIDTH, 0)).columns,
+    )
+    console.print(renderable, crop=False)
+    _write(PADDING.sub("", page.getvalue()))
+
+
+def say(words: str) -> None:
+    """To whoever reads stderr, if anybody does."""
+    try:
+        click.echo(words, err=True)
+    except OSError:
+        _let_go(sys.stderr)
+
+
+def _write(text: str) -> None:
+    """All of it, now: at the exit it would be too late to say that it could not be written."""
+    try:
+        click.echo(text, nl=False, color=True)
+    except OSError as error:
+        _let_go(sys.stdout)
+        raise HastenError(
+            f"The result could not be written to stdout: {error.strerror or error}.",
+            fix="Make room, or send stdout elsewhere.",
+        ) from error
+
+
+def _let_go(stream: TextIO) -> None:
+    """What it still holds would be tried again at the exit, and change the exit code."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
