@@ -490,7 +490,7 @@ def test_a_training_that_is_stopped_goes_on_by_the_command_that_its_card_shows(
     summary = json.loads(ended.stdout)
     assert (summary["resumed_from"], summary["step"]) == (stopped_at, stopped_at + 3)
     path = f"run/step-{stopped_at:08}"
-    assert ended.stderr.startswith(f"   0:00  resumed from {path} at step {stopped_at:,}\n")
+    assert ended.stderr.startswith(f"   0:00  note at step {stopped_at:,}: resumed from {path}\n")
     events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
     steps = [each["step"]["step"] for each in events if "step" in each]
     assert steps == list(range(1, stopped_at + 4))

@@ -4,7 +4,6 @@ import io
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -148,12 +147,10 @@ class Clock:
         return self.now
 
 
-def make_display(
-    *, terminal: bool = False, path_of: Callable[[int], str] | None = None
-) -> tuple[TrainingDisplay, Clock, io.StringIO]:
+def make_display(*, terminal: bool = False) -> tuple[TrainingDisplay, Clock, io.StringIO]:
     file, clock = io.StringIO(), Clock()
     console = Console(file=file, width=80, force_terminal=terminal, _environ={"TERM": "xterm"})
-    return TrainingDisplay(console, clock, path_of), clock, file
+    return TrainingDisplay(console, clock), clock, file
 
 
 def test_steps_are_told_once_a_second_the_first_and_the_last_always() -> None:
@@ -178,14 +175,6 @@ def test_every_other_event_is_told_however_many_there_are() -> None:
         display.event(CHECKPOINT_EVENT)
     display.ended(SUMMARY)
     assert len(file.getvalue().splitlines()) == 20
-
-
-def test_a_resumed_training_says_first_from_where() -> None:
-    for path_of, where in ((None, ""), (lambda step: f"run/{step}\n", " from run/1234?")):
-        display, _, file = make_display(path_of=path_of)
-        display.started(Position(step=1234, epoch=3, batches=4), None)
-        assert file.getvalue() == f"   0:00  resumed{where} at step 1,234\n"
-        assert display.start.epoch == 3
 
 
 def test_on_a_terminal_words_wrap_under_themselves_and_paths_stay_whole() -> None:

@@ -1,7 +1,7 @@
 """``hasten train``: a whole training, with checkpoints."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
@@ -117,7 +117,7 @@ def train(context: click.Context, /, task: str, **options: Unpack[Options]) -> N
         deterministic=options["deterministic"],
         claim=claim,
     )
-    display = TrainingDisplay(TrainingConsole(), path_of=_path_of(options["checkpoint_dir"]))
+    display = TrainingDisplay(TrainingConsole())
     for_people = sys.stderr if options["as_json"] else sys.stdout
     try:
         with (
@@ -235,13 +235,6 @@ def _note(words: str) -> None:
     from hasten.report.text import printable
 
     say(f"note: {printable(words)}")
-
-
-def _path_of(folder: Path | None) -> Callable[[int], str] | None:
-    """Where the checkpoint of a step lies."""
-    from hasten.checkpoint.folders import name_of
-
-    return None if folder is None else lambda step: str(folder / name_of(step))
 
 
 def _exit_code(summary: "TrainingSummary") -> int:

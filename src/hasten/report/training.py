@@ -48,16 +48,9 @@ class TrainingDisplay:
 
     shows_notes = True
 
-    def __init__(
-        self,
-        console: Console,
-        now: Callable[[], float] = time.monotonic,
-        path_of: Callable[[int], str] | None = None,
-    ) -> None:
-        """``path_of`` a step is where its checkpoint lies."""
+    def __init__(self, console: Console, now: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._now = now
-        self._path_of = path_of
         self.start = Position(step=0, epoch=0, batches=0)
         """Where the training began: further on where it was resumed."""
         self._live: Live | None = None
@@ -71,8 +64,6 @@ class TrainingDisplay:
     def started(self, position: Position, total_steps: int | None) -> None:
         self.start = position
         self._step, self._total = position.step, total_steps
-        if position.step:
-            self._print(0.0, self._resumed(position.step))
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             # What the user's code prints comes above the bar, unless it goes elsewhere.
             self._live = Live(
@@ -116,10 +107,6 @@ class TrainingDisplay:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _resumed(self, step: int) -> Text:
-        where = f" from {printable(self._path_of(step))}" if self._path_of is not None else ""
-        return Text(f"resumed{where} at step {step:,}", style="bold")
 
     def _bar(self) -> Text:
         return bar_line(
