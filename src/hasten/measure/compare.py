@@ -70,7 +70,7 @@ def compare(
 
     With ``only_faster`` it also ends when B can no longer turn out faster.
     """
-    steps = max(1, round(BLOCK_S / max(a.step_s, b.step_s, 1e-6)))
+    steps = steps_of_a_block(max(a.step_s, b.step_s))
     order = random.Random(seed)
     rounds: list[Round] = []
     start = time.monotonic()
@@ -79,7 +79,7 @@ def compare(
         # Slow steps may go past the limit: fewer rounds than the minimum say nothing at all.
         needed = MINIMUM_ROUNDS if look == looks[-1] else 0
         while time.monotonic() - start < look or len(rounds) < needed:
-            rounds.append(_round(a, b, steps, order))
+            rounds.append(take_round(a, b, (steps, steps), order))
         interval = ratio_interval(
             [each.a_s for each in rounds],
             [each.b_s for each in rounds],
@@ -102,14 +102,19 @@ def compare(
     )
 
 
-def _round(a: Arm, b: Arm, steps: int, order: random.Random) -> Round:
+def steps_of_a_block(step_s: float) -> int:
+    return max(1, round(BLOCK_S / max(step_s, 1e-6)))
+
+
+def take_round(a: Arm, b: Arm, steps: tuple[int, int], order: random.Random) -> Round:
+    """A block of each arm, of so many steps."""
     first: Literal["a", "b"] = "a" if order.random() < 0.5 else "b"
     if first == "a":
-        a_s = _block(a, steps)
-        b_s = _block(b, steps)
+        a_s = _block(a, steps[0])
+        b_s = _block(b, steps[1])
     else:
-        b_s = _block(b, steps)
-        a_s = _block(a, steps)
+        b_s = _block(b, steps[1])
+        a_s = _block(a, steps[0])
     return Round(first=first, a_s=a_s, b_s=b_s)
 
 

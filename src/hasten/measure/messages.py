@@ -38,6 +38,8 @@ class Described(Reply, frozen=True, kw_only=True):
     """What each optimization level comes to, by its name."""
     rungs: dict[str, Rung]
     """Of every technique that is known there."""
+    in_evaluation: tuple[str, ...]
+    """Those that act on a model which is not trained."""
     schema: bytes
     """JSON Schema of a recipe with the techniques that are known there."""
     task_place: Place | None
@@ -52,6 +54,8 @@ class Start(Request, frozen=True, kw_only=True):
     seed: int
     proof: Rung | None = None
     """For a trace: deterministic kernels and, but for a bitwise one, dropout off."""
+    evaluated_rows: int | None = None
+    """Steps are calls of the model in evaluation, of so many rows; 0: of the task's batch."""
 
 
 class Started(Reply, frozen=True, kw_only=True):
@@ -96,6 +100,18 @@ class ReadMemory(Request, frozen=True, kw_only=True):
 
 class MemoryRead(Reply, frozen=True, kw_only=True):
     memory: Memory
+
+
+class ReadLatencies(Request, frozen=True, kw_only=True):
+    """Of a model in evaluation: every call that was timed by itself so far."""
+
+
+class LatenciesRead(Reply, frozen=True, kw_only=True):
+    seconds: tuple[float, ...]
+    rows: int
+    """Of each call."""
+    with_loss: bool
+    """Whether the task's own forward was called, which computes the loss too."""
 
 
 class DigestData(Request, frozen=True, kw_only=True):
@@ -193,7 +209,16 @@ class Failed(Reply, frozen=True, kw_only=True):
 
 
 AnyRequest = (
-    Describe | Start | Warm | TimeBlock | MeasurePhases | ReadMemory | DigestData | Trace | TrainFor
+    Describe
+    | Start
+    | Warm
+    | TimeBlock
+    | MeasurePhases
+    | ReadMemory
+    | ReadLatencies
+    | DigestData
+    | Trace
+    | TrainFor
 )
 AnyReply = (
     Described
@@ -202,6 +227,7 @@ AnyReply = (
     | Block
     | Measured
     | MemoryRead
+    | LatenciesRead
     | DataDigested
     | BaselineTraced
     | CandidateTraced

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable
 
 from hasten.measure.compare import compare
-from hasten.measure.lab import Lab, memory_of
+from hasten.measure.lab import Lab, Subject, memory_of
 from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied
 from hasten.records.plan import Plan
@@ -19,7 +19,7 @@ PAIRS = 2
 """Two processes keep an offset for as long as they live; a second pair has another one."""
 
 
-def measure_noise(lab: Lab, plan: Plan, tell: Callable[[str], None]) -> Comparison:
+def measure_noise(lab: Lab, plan: Plan | Subject, tell: Callable[[str], None]) -> Comparison:
     """Two identical arms, in processes of their own: what difference is none?"""
     tell(f"measuring the noise of this machine ({plan} against itself)")
     try:
@@ -31,8 +31,10 @@ def measure_noise(lab: Lab, plan: Plan, tell: Callable[[str], None]) -> Comparis
         lab.close_workers()
 
 
-def confirm(lab: Lab, a: Plan, b: Plan, tell: Callable[[str], None]) -> Confirmation:
-    """Plan B against plan A in pairs of fresh processes."""
+def confirm(
+    lab: Lab, a: Plan | Subject, b: Plan | Subject, tell: Callable[[str], None]
+) -> Confirmation:
+    """B against A in pairs of fresh processes."""
     pairs: list[Comparison] = []
     applied: tuple[Applied, ...] = ()
     a_memory = b_memory = failure = None
