@@ -1,9 +1,10 @@
 """Has a ratio changed between two sessions, taken at other times on the same machine?
 
 What is repeated is the pair of fresh processes, each with one ratio: rounds within a pair share
-the pair's offset. The interval is Student's for the difference of two means of log ratios, with
-one spread for both sessions. Few pairs may agree by chance, so that a session's spread is never
-taken for less than what its own rounds could tell.
+the pair's offset. The interval is Student's for the difference of two means of log ratios. A
+session's spread is the largest of three: that of its own pairs, since one may be noisier than the
+other; that of both sessions together, since few pairs may agree by chance; and what the rounds
+within its pairs could tell.
 
 The margin is for what the ratio to another workload does not cancel: a machine in another state,
 with other neighbours or a lower clock, slows two kinds of work down by not quite the same factor.
@@ -26,10 +27,8 @@ CONFIDENCE = 0.95
 def change_since(before: Sequence[Comparison], now: Sequence[Comparison]) -> Change:
     """How many times as long B takes beside A; two pairs on each side at least."""
     degrees = len(before) + len(now) - 2
-    spread = (_squares(before) + _squares(now)) / degrees
-    error = math.sqrt(
-        max(spread, _within(before)) / len(before) + max(spread, _within(now)) / len(now)
-    )
+    together = (_squares(before) + _squares(now)) / degrees
+    error = math.sqrt(sum(_variance(each, together) / len(each) for each in (before, now)))
     middle = statistics.fmean(_logs(before)) - statistics.fmean(_logs(now))
     reach = critical_value(CONFIDENCE, degrees) * error
     low, high = math.exp(middle - reach), math.exp(middle + reach)
@@ -54,6 +53,10 @@ def _decide(low: float, high: float) -> Decision:
 
 def _logs(pairs: Sequence[Comparison]) -> list[float]:
     return [math.log(each.ratio) for each in pairs]
+
+
+def _variance(pairs: Sequence[Comparison], together: float) -> float:
+    return max(statistics.variance(_logs(pairs)), together, _within(pairs))
 
 
 def _squares(pairs: Sequence[Comparison]) -> float:
