@@ -22,11 +22,12 @@ PLANTED = ROOT / "tests/tasks/planted.py"
 QUICK = """
 import sys
 from hasten.measure import compare, gauge
-from hasten.tune import confirm, gate
+from hasten.tune import confirm, gate, inference
 compare.LOOKS_S = (0.2,)
 compare.compare.__kwdefaults__["limit_s"] = 0.2
 gauge.GAUGE_S = confirm.CONTROL_S = compare.BLOCK_S = 0.01
 gate.SAVED_PAIRS, gate.LOOKS = 2, (2,)
+confirm.PAIRS = inference.PAIRS = 1
 from hasten.cli.main import main
 main()
 """
@@ -90,6 +91,7 @@ def test_a_file_of_another_machine_is_refused(tmp_path: Path) -> None:
     assert "saved on another machine (cpu: Cray-1, here " in ended.stderr
 
 
+@pytest.mark.slow
 def test_what_is_saved_is_held_against(tmp_path: Path) -> None:
     task = f"{PLANTED}:small"
     ended = _quick(task, "--save", "bench.json", "--json", folder=tmp_path)
@@ -103,6 +105,7 @@ def test_what_is_saved_is_held_against(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["bench.json"]
 
 
+@pytest.mark.slow
 def test_two_checkouts_are_compared_by_their_tasks(tmp_path: Path) -> None:
     """Files of one name, each with a module of one name beside it."""
     for folder, rows in (("old", 64), ("new", 96)):
@@ -129,6 +132,7 @@ def test_two_checkouts_are_compared_by_their_tasks(tmp_path: Path) -> None:
     assert report["speed"] is not None
 
 
+@pytest.mark.slow
 def test_inference_is_timed_for_one_row_and_for_a_batch(tmp_path: Path) -> None:
     other = f"{PLANTED}:with_dropout"
     ended = _quick(f"{PLANTED}:small", "naive", other, "--inference", "--json", folder=tmp_path)
