@@ -5,6 +5,7 @@ import msgspec
 from hasten.records.applied import Applied
 from hasten.records.environment import Device, Environment
 from hasten.records.finding import Finding, Place
+from hasten.records.inference import InferenceReport, InferenceSize, Latency
 from hasten.records.measurement import Measurement, Memory, Phases
 from hasten.records.plan import NAIVE, Plan, RawPart, Rung
 from hasten.records.recipe import (
@@ -14,6 +15,15 @@ from hasten.records.recipe import (
     Recipe,
     RecipeNumerics,
     RecipeSpeed,
+)
+from hasten.records.report import BenchReport
+from hasten.records.saved_bench import (
+    REFERENCE,
+    REFERENCE_ARM,
+    SAVED_FORMAT,
+    Change,
+    GateReport,
+    SavedBench,
 )
 from hasten.records.training import (
     CheckpointEvent,
@@ -144,6 +154,75 @@ CONFIRMATION = Confirmation(
     a_memory=Memory(host_bytes=300 << 20),
     b_memory=Memory(host_bytes=200 << 20),
     failure=None,
+)
+
+BENCH = BenchReport(
+    task="t",
+    a="naive",
+    b="basic",
+    plan_a=NAIVE,
+    plan_b=NAIVE,
+    verdict="proven",
+    outcome="faster",
+    regression=False,
+    environment=ENVIRONMENT,
+    control=make_comparison(),
+    confirmation=CONFIRMATION,
+    speed=SPEED,
+    batch_size=64,
+)
+
+SAVED = SavedBench(
+    format=SAVED_FORMAT,
+    reference=REFERENCE,
+    created="2026-01-02T03:04:05+00:00",
+    hasten="0.1.0",
+    task="train.py:make_task",
+    a=REFERENCE_ARM,
+    b="naive",
+    plan_a=NAIVE,
+    plan_b=NAIVE,
+    seed=0,
+    environment=ENVIRONMENT,
+    pairs=(make_comparison(2.0),) * 6,
+    b_memory=Memory(host_bytes=300 << 20),
+)
+
+GATE = GateReport(
+    task="train.py:make_task",
+    a=REFERENCE_ARM,
+    b="naive",
+    file="bench.json",
+    verdict="refuted",
+    regression=True,
+    change=Change(times=1.1, low=1.06, high=1.14, confidence=0.95, margin=0.03, decision="slower"),
+    environment=ENVIRONMENT,
+    pairs=(make_comparison(1.8),) * 3,
+    saved_memory=Memory(host_bytes=300 << 20),
+    b_memory=Memory(host_bytes=310 << 20),
+)
+
+INFERENCE = InferenceReport(
+    task="t",
+    a="naive",
+    b="advanced",
+    plan_a=NAIVE,
+    plan_b=Plan(parts={"compile": {}}),
+    verdict="proven",
+    regression=False,
+    with_loss=False,
+    environment=ENVIRONMENT,
+    sizes=(
+        InferenceSize(
+            rows=1,
+            a=Latency(median_s=2e-3, p95_s=3e-3, p99_s=4e-3, calls=500),
+            b=Latency(median_s=1e-3, p95_s=1.5e-3, p99_s=2e-3, calls=1000),
+            outcome="faster",
+            control=make_comparison(),
+            confirmation=CONFIRMATION,
+            speed=SPEED,
+        ),
+    ),
 )
 
 PROVEN = Evidence(

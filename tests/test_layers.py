@@ -23,7 +23,7 @@ ORDER = (
     ("tune",),
     ("optimizer", "guard", "flow", "explain"),
     ("gallery",),
-    ("cli",),
+    ("cli", "pytest_plugin"),
     ("__main__",),
 )
 """Lower rooms first. A module imports from its own room and from rooms on earlier lines, never
@@ -32,7 +32,7 @@ LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 
 NO_TORCH = {"errors", "records", "stats", "report", "scan"}
 """Nowhere in these."""
-NO_TORCH_AT_IMPORT = {"", "host", "monitor", "flow", "cli", "__main__"}
+NO_TORCH_AT_IMPORT = {"", "host", "monitor", "flow", "cli", "pytest_plugin", "__main__"}
 """Inside functions only; "" is the package itself."""
 FRONT_DOOR = {"__version__"}
 """What every room may take from the package itself; its lazy names would hide their rooms."""

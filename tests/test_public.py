@@ -18,7 +18,7 @@ from hasten.cli.main import hasten as group
 PACKAGE = Path(hasten.__file__).parent
 
 COMMANDS = {
-    "bench": ["TASK", "A", "B", "--seed", "--json"],
+    "bench": ["TASK", "A", "B", "--save", "--against", "--inference", "--seed", "--json"],
     "env": ["--json"],
     "explain": ["TECHNIQUE", "--json"],
     "prove": ["TASK", "RECIPE", "--seed", "--resume", "--json"],

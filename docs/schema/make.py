@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from hasten.records.explanation import Explanations
+from hasten.records.inference import InferenceReport
 from hasten.records.recipe import Evidence
 from hasten.records.report import BenchReport, ProofReport
+from hasten.records.saved_bench import GateReport, SavedBench
 from hasten.records.training import TrainingSummary
 from hasten.report.environment import EnvironmentReport
 from hasten.techniques.registry import recipe_schema
@@ -16,6 +18,9 @@ from hasten.techniques.registry import recipe_schema
 DOCUMENTS = {
     "tune": Evidence,
     "bench": BenchReport,
+    "bench-saved": SavedBench,
+    "bench-against": GateReport,
+    "bench-inference": InferenceReport,
     "prove": ProofReport,
     "train": TrainingSummary,
     "explain": Explanations,

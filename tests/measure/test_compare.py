@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from hasten.measure import compare as comparing
+from hasten.measure import gauge as gauging
 from hasten.measure import messages
 from hasten.measure.compare import Arm, compare
 
@@ -27,11 +28,13 @@ class FakeWorker:
         self.asked: list[float] = []
         self.pauses = 0
         self.pid = os.getpid()
+        self.steps: set[int] = set()
 
     def ask(self, request: messages.Request, reply: type, limit_s: float) -> messages.Block:
         assert isinstance(request, messages.TimeBlock)
         elapsed = request.steps * self._step_s()
         self.asked.append(self._clock.now)
+        self.steps.add(request.steps)
         self._clock.now += elapsed
         return messages.Block(elapsed_s=elapsed, rows=10 * request.steps)
 
@@ -109,3 +112,21 @@ def test_the_search_stops_when_a_candidate_can_no_longer_win(
     found = compare(a, b, seed=0, only_faster=only_faster)
     assert found.decision == "undecided"
     assert found.elapsed_s == pytest.approx(ends_after_s, abs=0.2)
+
+
+def test_a_gauge_takes_its_time_though_it_is_long_decided(clock: FakeClock) -> None:
+    a, worker_a = _arm(clock, lambda: 0.001)
+    b, worker_b = _arm(clock, lambda: 0.030)
+    found = gauging.gauge(a, b, seed=0)
+    assert found.elapsed_s == pytest.approx(gauging.GAUGE_S, abs=0.2)
+    assert found.ratio == pytest.approx(1 / 30)
+    assert worker_a.pauses == worker_b.pauses == len(found.rounds)
+
+
+def test_each_arm_of_a_gauge_has_blocks_of_its_own_length(clock: FakeClock) -> None:
+    a, worker_a = _arm(clock, lambda: 0.001)
+    b, worker_b = _arm(clock, lambda: 2.0)
+    found = gauging.gauge(a, b, seed=0)
+    assert worker_a.steps == {60}
+    assert worker_b.steps == {1}
+    assert len(found.rounds) == 20, "fewer say nothing, however long they take"

@@ -21,9 +21,20 @@ from hasten.records.record import (
     to_toml,
     unknown_name,
 )
-from hasten.records.report import BenchReport, ProofReport
+from hasten.records.report import ProofReport
 from hasten.records.verdict import NumericsClaim
-from specimens import ENVIRONMENT, NOTHING_TO_GAIN, PROVEN, RECIPE, UNPROVEN, make_comparison
+from specimens import (
+    BENCH,
+    ENVIRONMENT,
+    GATE,
+    INFERENCE,
+    NOTHING_TO_GAIN,
+    PROVEN,
+    RECIPE,
+    SAVED,
+    UNPROVEN,
+    make_comparison,
+)
 
 ABSENT = object()
 
@@ -63,13 +74,11 @@ def test_reports_come_back_from_json_as_they_were() -> None:
         "confirmation": PROVEN.confirmation,
         "speed": None,
     }
-    bench = BenchReport(
-        a="naive", b="basic", plan_a=NAIVE, plan_b=PROVEN.plan, regression=False, **shared
-    )
     proof = ProofReport(
         recipe="r.toml", why="w", differences=("cpu",), numerics=PROVEN.numerics, **shared
     )
-    assert from_json(to_json(bench), BenchReport, where="bench") == bench
+    for report in (BENCH, SAVED, GATE, INFERENCE):
+        assert from_json(to_json(report), type(report), where="bench") == report
     assert from_json(to_json(proof), ProofReport, where="proof") == proof
 
 

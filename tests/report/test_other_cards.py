@@ -1,38 +1,35 @@
-"""The cards of ``bench``, ``prove`` and ``env``."""
+"""The cards of ``prove`` and ``env``."""
 
 import io
-from typing import Any
 
 import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
-from hasten.records.applied import Applied
-from hasten.records.plan import NAIVE, Plan, Rung
-from hasten.records.report import BenchReport, ProofReport
+from hasten.records.plan import Rung
+from hasten.records.report import ProofReport
 from hasten.records.verdict import Check
+from hasten.report.bench import bench_card, gate_card, saved_card
 from hasten.report.environment import EnvironmentReport, TechniqueHere, environment_card
-from hasten.report.verdicts import bench_card, proof_card
-from specimens import CONFIRMATION, ENVIRONMENT, NUMERICS, SPEED, make_comparison
+from hasten.report.inference import inference_card
+from hasten.report.verdicts import proof_card
+from specimens import (
+    BENCH,
+    CONFIRMATION,
+    ENVIRONMENT,
+    GATE,
+    INFERENCE,
+    NUMERICS,
+    SAVED,
+    SPEED,
+    make_comparison,
+)
 
 replace = msgspec.structs.replace
 
 HOSTILE = "\x1b[31m[bold]x[/nothing]\n"
 INERT = "?[31m[bold]x[/nothing]?"
 
-BENCH = BenchReport(
-    task="t",
-    a="naive",
-    b="basic",
-    plan_a=NAIVE,
-    plan_b=NAIVE,
-    verdict="proven",
-    regression=False,
-    environment=ENVIRONMENT,
-    control=make_comparison(),
-    confirmation=CONFIRMATION,
-    speed=SPEED,
-)
 PROOF = ProofReport(
     task="t",
     recipe="r.toml",
@@ -62,50 +59,6 @@ def show(card: RenderableType) -> str:
     console.print(card)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
-
-
-def bench(**fields: Any) -> str:
-    return show(bench_card(replace(BENCH, **fields)))
-
-
-@pytest.mark.parametrize(
-    ("fields", "headline"),
-    [
-        ({"verdict": "proven"}, "PROVEN  basic is faster than naive"),
-        ({"verdict": "refuted"}, "REFUTED  that basic is faster than naive"),
-        ({"verdict": "not_proven"}, "NOT PROVEN  that basic is faster than naive"),
-        (
-            {"verdict": "refuted", "regression": True},
-            "PROVEN  basic is slower than naive",
-        ),
-    ],
-)
-def test_a_bench_says_what_was_shown_and_its_figures(fields: dict[str, Any], headline: str) -> None:
-    first, second, *more = bench(**fields).splitlines()
-    assert first == headline
-    assert "1.500x, 99 % interval 1.400x to 1.600x" in second
-    assert "(10,000 -> 15,000 rows/s); noise here 1.020x" in second
-    assert "Only speed was compared" in more[-1]
-
-
-def test_a_bench_says_what_a_level_was_and_why_a_gain_is_not_proven() -> None:
-    noisy = replace(BENCH.speed, noise_floor=1.45)
-    text = bench(verdict="not_proven", speed=noisy, plan_b=Plan(parts={"compile": {}}))
-    assert "  basic is compile" in text
-    assert "Two identical runs differed by up to 1.450x here" in text
-
-
-def test_a_bench_without_a_claim_says_why() -> None:
-    failed = replace(CONFIRMATION, failure="a worker died")
-    text = bench(verdict="not_proven", speed=None, confirmation=failed)
-    assert text.strip() == "NOT PROVEN  basic against naive: a worker died"
-
-
-def test_a_bench_of_a_technique_that_did_not_run_says_which() -> None:
-    lost = Applied(technique="compile", outcome="fell_back", why="it could not compile")
-    confirmation = replace(CONFIRMATION, applied=(*CONFIRMATION.applied, lost))
-    text = bench(verdict="not_proven", speed=None, confirmation=confirmation)
-    assert "basic against naive: compile: fell back (it could not compile)" in text
 
 
 def test_a_proof_shows_its_checks_and_where_it_was_made() -> None:
@@ -147,6 +100,9 @@ def test_hostile_names_are_shown_inert_on_every_card() -> None:
     cards = [
         bench_card(replace(BENCH, a=HOSTILE, b=HOSTILE)),
         bench_card(replace(BENCH, speed=None, confirmation=replace(CONFIRMATION, failure=HOSTILE))),
+        saved_card(replace(SAVED, a=HOSTILE, b=HOSTILE, task=HOSTILE), HOSTILE),
+        gate_card(replace(GATE, a=HOSTILE, b=HOSTILE)),
+        inference_card(replace(INFERENCE, a=HOSTILE, b=HOSTILE)),
         proof_card(
             replace(
                 PROOF,

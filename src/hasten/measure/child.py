@@ -25,6 +25,7 @@ from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
+from hasten.measure.evaluation import Evaluation, techniques_in_evaluation
 from hasten.measure.phases import measure_phases
 from hasten.measure.placement import busiest_threads
 from hasten.measure.rest import wait_for_children_to_rest
@@ -57,6 +58,7 @@ class Child:
         self._factories: dict[str, Factory] = {}
         self._run: Run | None = None
         self._batches: Iterator[Any] = iter(())
+        self._evaluation: Evaluation | None = None
 
     def answer(self, request: messages.AnyRequest) -> messages.Reply:
         match request:
@@ -77,6 +79,8 @@ class Child:
             case messages.FindSyncs():
                 self._warm(1)
                 return messages.SyncsFound(sites=find_syncs(self.run, self._batches, request.steps))
+            case messages.ReadLatencies():
+                return self.evaluation.read()
             case messages.DigestData():
                 return digests.digest_data(self.run, request.epochs, request.limit_s)
             case messages.Trace():
@@ -89,6 +93,12 @@ class Child:
         if self._run is None:
             raise AssertionError("Start comes before this request")
         return self._run
+
+    @property
+    def evaluation(self) -> Evaluation:
+        if self._evaluation is None:
+            raise AssertionError("Start with evaluated_rows comes before this request")
+        return self._evaluation
 
     def _build(self, name: str, seed: int) -> Task:
         if name not in self._factories:
@@ -129,6 +139,7 @@ class Child:
                 for level in OptimizationLevel
             },
             rungs={each.name: each.rung for each in registry.all_techniques()},
+            in_evaluation=techniques_in_evaluation(),
             schema=msgspec.json.encode(registry.recipe_schema()),
             task_place=place_of(self._factories[request.task]),
             model_place=_model_place(task),
@@ -138,6 +149,9 @@ class Child:
         if request.proof is not None:
             numerics.make_deterministic()
         task = self._build(request.task, request.seed)
+        if request.evaluated_rows is not None:
+            self._evaluation = Evaluation(task, request.plan, request.evaluated_rows)
+            return messages.Started(applied=tuple(self._evaluation.run.applied), state={})
         if request.proof not in (None, Rung.BITWISE):
             numerics.switch_dropout_off(task.model)
         self._run = Run(Pipeline.from_task(task), request.plan)
@@ -148,6 +162,8 @@ class Child:
         )
 
     def _warm(self, steps: int) -> messages.Warmed:
+        if self._evaluation is not None:
+            return self._evaluation.warm(steps)
         start = time.perf_counter()
         self._timed_steps(1)
         wait_for_children_to_rest()
@@ -174,6 +190,8 @@ class Child:
         )
 
     def _time_block(self, steps: int) -> messages.Block:
+        if self._evaluation is not None:
+            return self._evaluation.time_block(steps)
         self._timed_steps(_prefetched(self.run.pipeline.loader) + 1)
         elapsed, rows = self._timed_steps(steps)
         return messages.Block(elapsed_s=elapsed, rows=rows)

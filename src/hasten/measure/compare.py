@@ -17,7 +17,14 @@ from hasten.measure.worker import REPLY_LIMIT_S, Worker
 from hasten.records.applied import Applied
 from hasten.records.measurement import Memory
 from hasten.records.verdict import Comparison, Round
-from hasten.stats.paired import CONFIDENCE, MARGIN, MINIMUM_ROUNDS, decide, ratio_interval
+from hasten.stats.paired import (
+    CONFIDENCE,
+    MARGIN,
+    MINIMUM_ROUNDS,
+    Interval,
+    decide,
+    ratio_interval,
+)
 
 BLOCK_S = 0.06
 """Long enough that starting and stopping a process is lost in it, short enough to interleave."""
@@ -97,53 +104,66 @@ def compare(
     ``confidence`` is that of the whole comparison, all looks together. A difference is one that
     lies beyond ``margin``. With ``only_faster`` it also ends when B can no longer turn out faster.
     """
-    steps = block_steps(a, b)
-    order = random.Random(seed)
-    cores = SharedCores([a.threads, b.threads], order)
-    load = LoadMeter([a.worker.pid, b.worker.pid])
-    rounds: list[Round] = []
-    start = time.monotonic()
+    rounds = Rounds(a, b, steps=(block_steps(a, b),) * 2, seed=seed)
     looks = [each for each in LOOKS_S if each < limit_s] + [limit_s]
     for look in looks:
         # Slow steps may go past the limit: fewer rounds than the minimum say nothing at all.
-        needed = MINIMUM_ROUNDS if look == looks[-1] else 0
-        while time.monotonic() - start < look or len(rounds) < needed:
-            cores.draw()
-            rounds.append(_round(a, b, steps, order))
-        load.look()
-        interval = ratio_interval(
-            [each.a_s for each in rounds],
-            [each.b_s for each in rounds],
-            confidence=1 - (1 - confidence) / LOOKS_SHARE,
-        )
+        rounds.take_for(look, at_least=MINIMUM_ROUNDS if look == looks[-1] else 0)
+        interval = rounds.interval(1 - (1 - confidence) / LOOKS_SHARE)
         decision = decide(interval, margin)
         if decision != "undecided" or (only_faster and interval.high < 1 + margin):
             break
-    cores.release()
-    return Comparison(
-        ratio=interval.ratio,
-        low=interval.low,
-        high=interval.high,
-        confidence=confidence,
-        margin=margin,
-        decision=decision,
-        rounds=tuple(rounds),
-        elapsed_s=time.monotonic() - start,
-        a_warmup_s=a.warmup_s,
-        b_warmup_s=b.warmup_s,
-        load=load.read(),
-    )
+    return rounds.end(interval, confidence, margin)
 
 
-def _round(a: Arm, b: Arm, steps: int, order: random.Random) -> Round:
-    first: Literal["a", "b"] = "a" if order.random() < 0.5 else "b"
-    if first == "a":
-        a_s = time_block(a, steps)
-        b_s = time_block(b, steps)
-    else:
-        b_s = time_block(b, steps)
-        a_s = time_block(a, steps)
-    return Round(first=first, a_s=a_s, b_s=b_s)
+class Rounds:
+    """Blocks of two arms in turn, in random order, on the same cores."""
+
+    def __init__(self, a: Arm, b: Arm, *, steps: tuple[int, int], seed: int) -> None:
+        self._a, self._b, self._steps = a, b, steps
+        self._order = random.Random(seed)
+        self._cores = SharedCores([a.threads, b.threads], self._order)
+        self._load = LoadMeter([a.worker.pid, b.worker.pid])
+        self._rounds: list[Round] = []
+        self._start = time.monotonic()
+
+    def take_for(self, seconds: float, *, at_least: int) -> None:
+        """Until so many seconds have passed since the beginning."""
+        while time.monotonic() - self._start < seconds or len(self._rounds) < at_least:
+            self._cores.draw()
+            self._rounds.append(self._take())
+        self._load.look()
+
+    def interval(self, confidence: float) -> Interval:
+        a_s = [each.a_s for each in self._rounds]
+        b_s = [each.b_s for each in self._rounds]
+        return ratio_interval(a_s, b_s, confidence=confidence)
+
+    def end(self, interval: Interval, confidence: float, margin: float) -> Comparison:
+        self._cores.release()
+        return Comparison(
+            ratio=interval.ratio,
+            low=interval.low,
+            high=interval.high,
+            confidence=confidence,
+            margin=margin,
+            decision=decide(interval, margin),
+            rounds=tuple(self._rounds),
+            elapsed_s=time.monotonic() - self._start,
+            a_warmup_s=self._a.warmup_s,
+            b_warmup_s=self._b.warmup_s,
+            load=self._load.read(),
+        )
+
+    def _take(self) -> Round:
+        first: Literal["a", "b"] = "a" if self._order.random() < 0.5 else "b"
+        if first == "a":
+            a_s = time_block(self._a, self._steps[0])
+            b_s = time_block(self._b, self._steps[1])
+        else:
+            b_s = time_block(self._b, self._steps[1])
+            a_s = time_block(self._a, self._steps[0])
+        return Round(first=first, a_s=a_s, b_s=b_s)
 
 
 def block_steps(*arms: Arm) -> int:

@@ -1,6 +1,7 @@
 """Where one task is measured: makes worker processes, and ends them all when it is left."""
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -13,6 +14,19 @@ from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.stats.paired import MARGIN
 
 PHASE_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What an arm runs where it is not just a plan of the lab's task."""
+
+    task: str
+    plan: Plan = NAIVE
+    evaluated_rows: int | None = None
+    """Its model in evaluation, by calls of so many rows, 0 for the task's batch; None trains."""
+
+    def __str__(self) -> str:
+        return self.task
 
 
 class Lab:
@@ -44,12 +58,12 @@ class Lab:
         while self._open:
             self._open.pop().close()
 
-    def describe(self, *plans: Plan) -> messages.Described:
+    def describe(self, *plans: Plan, task: str = "") -> messages.Described:
         """What the task is. What is wrong with it, or with plans that were read from a file, is
         raised here, before anything else is done."""
         worker = self.worker()
         try:
-            request = messages.Describe(task=self.task, seed=self.seed, plans=plans)
+            request = messages.Describe(task=task or self.task, seed=self.seed, plans=plans)
             return worker.ask(request, messages.Described)
         except WorkerFailure as failure:
             raise failure.as_error() from failure
@@ -68,11 +82,11 @@ class Lab:
         finally:
             worker.close()
 
-    def arms(self, *plans: Plan, limit_s: float = REPLY_LIMIT_S) -> list[Arm]:
+    def arms(self, *subjects: Plan | Subject, limit_s: float = REPLY_LIMIT_S) -> list[Arm]:
         """Fresh processes, each with a plan started and warm within ``limit_s``."""
-        workers = [self.worker() for _ in plans]
+        workers = [self.worker() for _ in subjects]
         try:
-            starts = [self.start(plan) for plan in plans]
+            starts = [self.start(each) for each in subjects]
             return warm_up(list(zip(workers, starts, strict=True)), limit_s)
         except WorkerFailure:
             for worker in workers:
@@ -81,8 +95,8 @@ class Lab:
 
     def compare(
         self,
-        a: Plan,
-        b: Plan,
+        a: Plan | Subject,
+        b: Plan | Subject,
         *,
         seed: int,
         margin: float = MARGIN,
@@ -95,7 +109,7 @@ class Lab:
         except WorkerFailure as failure:
             if failure.failed.kind != "out_of_memory":
                 raise
-            return compare_in_turns(lambda plan: self.arms(plan)[0], a, b, seed=seed, margin=margin)
+            return compare_in_turns(lambda each: self.arms(each)[0], a, b, seed=seed, margin=margin)
         try:
             comparison = compare(arm_a, arm_b, seed=seed, margin=margin, limit_s=limit_s)
             a_memory, b_memory = arm_a.read(), arm_b.read()
@@ -105,7 +119,18 @@ class Lab:
             arm_b.worker.close()
 
     def start(
-        self, plan: Plan, *, proof: Rung | None = None, seed: int | None = None
+        self, subject: Plan | Subject, *, proof: Rung | None = None, seed: int | None = None
     ) -> messages.Start:
         chosen = self.seed if seed is None else seed
-        return messages.Start(task=self.task, plan=plan, seed=chosen, proof=proof)
+        one = subject if isinstance(subject, Subject) else Subject(self.task, subject)
+        return messages.Start(
+            task=one.task,
+            plan=one.plan,
+            seed=chosen,
+            proof=proof,
+            evaluated_rows=one.evaluated_rows,
+        )
+
+
+def latencies_of(arm: Arm) -> messages.LatenciesRead:
+    return arm.worker.ask(messages.ReadLatencies(), messages.LatenciesRead)

@@ -43,6 +43,8 @@ class Described(Reply, frozen=True, kw_only=True):
     """What each optimization level comes to, by its name."""
     rungs: dict[str, Rung]
     """Of every technique that is known there."""
+    in_evaluation: tuple[str, ...]
+    """Those that act on a model which is not trained."""
     schema: bytes
     """JSON Schema of a recipe with the techniques that are known there."""
     task_place: Place | None
@@ -57,6 +59,8 @@ class Start(Request, frozen=True, kw_only=True):
     seed: int
     proof: Rung | None = None
     """For a trace: deterministic kernels and, but for a bitwise one, dropout off."""
+    evaluated_rows: int | None = None
+    """Steps are calls of the model in evaluation, of so many rows; 0: of the task's batch."""
 
 
 class Started(Reply, frozen=True, kw_only=True):
@@ -114,6 +118,18 @@ class ReadOutcome(Request, frozen=True, kw_only=True):
 class OutcomeRead(Reply, frozen=True, kw_only=True):
     memory: Memory
     applied: tuple[Applied, ...]
+
+
+class ReadLatencies(Request, frozen=True, kw_only=True):
+    """Of a model in evaluation: every call that was timed by itself so far."""
+
+
+class LatenciesRead(Reply, frozen=True, kw_only=True):
+    seconds: tuple[float, ...]
+    rows: int
+    """Of each call."""
+    with_loss: bool
+    """Whether the task's own forward was called, which computes the loss too."""
 
 
 class DigestData(Request, frozen=True, kw_only=True):
@@ -220,6 +236,7 @@ AnyRequest = (
     | MeasurePhases
     | ReadOutcome
     | FindSyncs
+    | ReadLatencies
     | DigestData
     | Trace
     | TrainFor
@@ -232,6 +249,7 @@ AnyReply = (
     | Measured
     | OutcomeRead
     | SyncsFound
+    | LatenciesRead
     | DataDigested
     | BaselineTraced
     | CandidateTraced

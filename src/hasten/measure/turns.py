@@ -12,15 +12,16 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from hasten.host.load import LoadMeter
 from hasten.measure.compare import Arm, Contest, block_steps, time_block
 from hasten.records.applied import Applied
 from hasten.records.measurement import Memory
-from hasten.records.plan import Plan
 from hasten.records.verdict import Comparison, Decision, Round
 from hasten.stats.paired import CONFIDENCE, FEWEST_TURNS, MARGIN, decide, interval_of_few
 
+T = TypeVar("T")
 MOST_TURNS = 10
 TURN_S = 3.0
 
@@ -50,7 +51,7 @@ class Side:
 
 
 def compare_in_turns(
-    start: Callable[[Plan], Arm], a: Plan, b: Plan, *, seed: int, margin: float = MARGIN
+    start: Callable[[T], Arm], a: T, b: T, *, seed: int, margin: float = MARGIN
 ) -> Contest:
     """Until the interval decides, or the turns are used up. ``start`` gives a fresh process."""
     one, other = Side(lambda: start(a)), Side(lambda: start(b))

@@ -4,7 +4,7 @@ from hasten.records.environment import Environment
 from hasten.records.plan import Plan
 from hasten.records.recipe import Confirmation
 from hasten.records.record import Record
-from hasten.records.verdict import Comparison, NumericsClaim, SpeedClaim, Verdict
+from hasten.records.verdict import Comparison, Decision, NumericsClaim, SpeedClaim, Verdict
 
 
 class BenchReport(Record, frozen=True, kw_only=True):
@@ -17,12 +17,16 @@ class BenchReport(Record, frozen=True, kw_only=True):
     plan_b: Plan
     verdict: Verdict
     """On "B is faster than A"."""
+    outcome: Decision
+    """"same": no further apart than 3 %; "undecided": the interval allows too much."""
     regression: bool
     """Whether B is proven slower than A."""
     environment: Environment
     control: Comparison
     confirmation: Confirmation
     speed: SpeedClaim | None
+    batch_size: int | None
+    """Rows of a step, where the data tells."""
 
 
 class ProofReport(Record, frozen=True, kw_only=True):

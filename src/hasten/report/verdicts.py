@@ -1,9 +1,9 @@
-"""The cards of ``hasten bench`` and ``hasten prove``."""
+"""The card of ``hasten prove``."""
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from hasten.records.report import BenchReport, ProofReport
+from hasten.records.report import ProofReport
 from hasten.records.verdict import SpeedClaim, Verdict
 from hasten.report.text import printable
 
@@ -12,36 +12,6 @@ STYLES: dict[Verdict, str] = {
     "not_proven": "bold yellow",
     "refuted": "bold red",
 }
-
-
-def bench_card(report: BenchReport) -> RenderableType:
-    a, b = printable(report.a), printable(report.b)
-    if report.speed is None:
-        why = report.confirmation.failure or _not_run(report)
-        return _headline("not_proven", f"{b} against {a}: {printable(why)}")
-    claim = f"that {b} is faster than {a}"
-    if report.verdict == "proven":
-        claim = f"{b} is faster than {a}"
-    verdict = report.verdict
-    if report.regression:
-        verdict, claim = "proven", f"{b} is slower than {a}"
-    lines = [_headline(verdict, claim), _figures(report.speed)]
-    for name, plan in ((a, report.plan_a), (b, report.plan_b)):
-        if str(plan) != name:
-            lines.append(Text(f"  {name} is {plan}"))
-    if verdict != "proven":
-        lines.append(Text(f"  {_why_not(report.speed)}"))
-    lines.append(Text("  Only speed was compared; hasten prove shows whether training stays same."))
-    return Group(*lines)
-
-
-def _why_not(speed: SpeedClaim) -> str:
-    if speed.low <= speed.noise_floor <= speed.high or speed.noise_floor > speed.high > 1:
-        return (
-            f"Two identical runs differed by up to {speed.noise_floor:.3f}x here, and the interval "
-            "is not clear of that; try a quieter machine."
-        )
-    return "The interval shows no gain."
 
 
 def proof_card(report: ProofReport) -> RenderableType:
@@ -67,8 +37,3 @@ def _figures(speed: SpeedClaim) -> Text:
         f" ({speed.a_rows_per_s:,.0f} -> {speed.b_rows_per_s:,.0f} rows/s);"
         f" noise here {speed.noise_floor:.3f}x"
     )
-
-
-def _not_run(report: BenchReport) -> str:
-    lost = [each for each in report.confirmation.applied if each.outcome != "done"]
-    return "; ".join(dict.fromkeys(str(each) for each in lost))

@@ -5,45 +5,55 @@ from pathlib import Path
 
 from hasten.errors import HastenError
 from hasten.measure.lab import Lab
-from hasten.measure.messages import Described
-from hasten.records.plan import NAIVE, Plan, Rung
-from hasten.records.recipe import Recipe, other_machine, read_recipe
-from hasten.records.record import unknown_name
+from hasten.records.plan import NAIVE, Rung
+from hasten.records.recipe import read_recipe
 from hasten.records.report import BenchReport, ProofReport
+from hasten.records.verdict import Decision, SpeedClaim
+from hasten.tune.arms import find_arms, plan_of
 from hasten.tune.conclude import conclude
 from hasten.tune.confirm import claim_speed, confirm, measure_noise, noise_floor
 from hasten.tune.prove import Prover
 
 Tell = Callable[[str], None]
+SAME_WITHIN = 0.03
+"""Intervals of two pairs of processes are seldom narrower than this to either side."""
 
 
 def bench(task: str, a: str, b: str, *, seed: int, tell: Tell) -> BenchReport:
-    """Is ``b`` faster than ``a``? Each is "naive", a level, one technique's name or the path of a
-    recipe."""
-    recipes = {name: read_recipe(Path(name)) for name in (a, b) if name.endswith(".toml")}
+    """Is ``b`` faster than ``a``?"""
     with Lab(task, seed) as lab:
-        tell(f"building {task} and running one step")
-        described = lab.describe(*(recipe.as_plan() for recipe in recipes.values()))
-        plan_a, plan_b = (_plan_named(name, described, recipes) for name in (a, b))
-        _refuse_what_cannot_apply((a, b), described)
-        control = measure_noise(lab, plan_a, tell)
+        arms = find_arms(lab, a, b, tell)
+        control = measure_noise(lab, arms.a, tell)
         floor = noise_floor(control)
-        confirmation = confirm(lab, plan_a, plan_b, floor, tell)
+        confirmation = confirm(lab, arms.a, arms.b, floor, tell)
     speed = claim_speed(confirmation, floor)
-    slower = speed is not None and speed.high < 1 / speed.noise_floor
+    outcome = "undecided" if speed is None else decide_speed(speed)
     return BenchReport(
         task=task,
         a=a,
         b=b,
-        plan_a=plan_a,
-        plan_b=plan_b,
+        plan_a=plan_of(arms.a),
+        plan_b=plan_of(arms.b),
         verdict="not_proven" if speed is None else speed.verdict,
-        regression=slower,
-        environment=described.environment,
+        outcome=outcome,
+        regression=outcome == "slower",
+        environment=arms.described.environment,
         control=control,
         confirmation=confirmation,
         speed=speed,
+        batch_size=arms.described.traits.data.batch_size,
     )
+
+
+def decide_speed(speed: SpeedClaim) -> Decision:
+    """In the four words of a comparison. A difference lies beyond the noise; "same" is a claim
+    too, however noisy the machine is."""
+    if speed.verdict == "proven":
+        return "faster"
+    if speed.high < 1 / speed.noise_floor:
+        return "slower"
+    within = speed.low > 1 / (1 + SAME_WITHIN) and speed.high < 1 + SAME_WITHIN
+    return "same" if within else "undecided"
 
 
 def prove(task: str, path: Path, *, seed: int, tell: Tell, resume: bool = False) -> ProofReport:
@@ -83,27 +93,3 @@ def prove(task: str, path: Path, *, seed: int, tell: Tell, resume: bool = False)
         speed=speed,
         numerics=numerics,
     )
-
-
-def _refuse_what_cannot_apply(arms: tuple[str, str], described: Described) -> None:
-    """A technique named alone that has nothing to do: at once, not after a minute of measuring."""
-    for offer in described.offers:
-        if offer.technique in arms and offer.refusal is not None:
-            raise HastenError(
-                f"{offer.technique} cannot apply to this task here: {offer.refusal}.",
-                fix="hasten env lists what this machine can do.",
-            )
-
-
-def _plan_named(name: str, described: Described, recipes: dict[str, Recipe]) -> Plan:
-    if name in recipes:
-        recipe = recipes[name]
-        differences = described.environment.differences(recipe.environment)
-        if differences:
-            raise other_machine(name, differences)
-        return recipe.as_plan()
-    alone = {technique: Plan(parts={technique: {}}) for technique in described.rungs}
-    plans = {"naive": NAIVE, **described.levels, **alone}
-    if name not in plans:
-        raise unknown_name("arm", name, [*plans, "a recipe.toml"])
-    return plans[name]

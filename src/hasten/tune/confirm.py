@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 
-from hasten.measure.lab import Lab
+from hasten.measure.lab import Lab, Subject
 from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied
 from hasten.records.plan import Plan
@@ -18,7 +18,7 @@ PAIRS = 2
 """Two processes keep an offset for as long as they live; a second pair has another one."""
 
 
-def measure_noise(lab: Lab, plan: Plan, tell: Callable[[str], None]) -> Comparison:
+def measure_noise(lab: Lab, plan: Plan | Subject, tell: Callable[[str], None]) -> Comparison:
     """Two identical arms, in processes of their own: what difference is none?"""
     tell(f"measuring the noise of this machine ({plan} against itself)")
     try:
@@ -27,8 +27,10 @@ def measure_noise(lab: Lab, plan: Plan, tell: Callable[[str], None]) -> Comparis
         raise failure.as_error() from failure
 
 
-def confirm(lab: Lab, a: Plan, b: Plan, floor: float, tell: Callable[[str], None]) -> Confirmation:
-    """Plan B against plan A in pairs of fresh processes, until each is clear of the floor."""
+def confirm(
+    lab: Lab, a: Plan | Subject, b: Plan | Subject, floor: float, tell: Callable[[str], None]
+) -> Confirmation:
+    """B against A in pairs of fresh processes, until each is clear of the floor."""
     pairs: list[Comparison] = []
     applied: tuple[Applied, ...] = ()
     a_memory = b_memory = failure = None

@@ -1,0 +1,37 @@
+"""The verdict of a comparison in four words."""
+
+import msgspec
+import pytest
+
+from hasten.records.verdict import SpeedClaim
+from hasten.tune.bench import decide_speed
+from hasten.tune.confirm import claim_speed
+from specimens import CONFIRMATION, make_comparison
+
+
+def claimed(low: float, high: float, floor: float) -> SpeedClaim:
+    pair = msgspec.structs.replace(make_comparison((low + high) / 2), low=low, high=high)
+    speed = claim_speed(msgspec.structs.replace(CONFIRMATION, pairs=(pair, pair)), floor)
+    assert speed is not None
+    return speed
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "floor", "word"),
+    [
+        (1.19, 1.29, 1.012, "faster"),
+        (1.02, 1.05, 1.03, "undecided"),
+        (0.80, 0.90, 1.012, "slower"),
+        (0.80, 0.90, 1.15, "undecided"),
+        (0.99, 1.01, 1.012, "same"),
+        (0.99, 1.01, 1.5, "same"),
+        (0.98, 1.029, 1.03, "same"),
+        (0.95, 1.05, 1.06, "undecided"),
+        (0.96, 1.00, 1.05, "undecided"),
+        (1.015, 1.02, 1.012, "faster"),
+    ],
+)
+def test_the_interval_the_noise_and_three_percent_decide(
+    low: float, high: float, floor: float, word: str
+) -> None:
+    assert decide_speed(claimed(low, high, floor)) == word
