@@ -1,7 +1,5 @@
 """Why a step is slow."""
 
-import statistics
-
 from hasten.diagnose.thresholds import DATA_WAIT_SHARE, MODEL_SHARE, OPTIMIZER_SHARE
 from hasten.records.finding import Finding, Place
 from hasten.records.measurement import Measurement, Phases
@@ -62,10 +60,7 @@ def diagnose(
 
 
 def typical_step(measurement: Measurement) -> Phases:
-    """The median of each phase. Medians of parts need not add up to the median of the whole."""
-    names = Phases.__struct_fields__
-    columns = {name: [getattr(step, name) for step in measurement.steps] for name in names}
-    return Phases(**{name: statistics.median(column) for name, column in columns.items()})
+    return measurement.typical_step()
 
 
 def _finding(

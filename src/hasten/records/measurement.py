@@ -1,5 +1,7 @@
 """Raw numbers of one run."""
 
+import statistics
+
 from hasten.records.record import Record
 
 
@@ -33,3 +35,9 @@ class Measurement(Record, frozen=True, kw_only=True):
     """JSON has no NaN: one that was not finite is read back as None."""
     first_step_s: float
     memory: Memory
+
+    def typical_step(self) -> Phases:
+        """The median of each phase. Medians of parts need not add up to the median of the whole."""
+        names = Phases.__struct_fields__
+        columns = {name: [getattr(step, name) for step in self.steps] for name in names}
+        return Phases(**{name: statistics.median(column) for name, column in columns.items()})

@@ -87,8 +87,10 @@ class Bound(Record, frozen=True, kw_only=True):
 
 
 class Allocation(Record, frozen=True, kw_only=True):
-    place: Place
+    place: Place | None
+    """None where it was allocated by no line of the user's."""
     code: str
+    """The line's own text; where there is no place, what was being done."""
     held_bytes: int
     """Of what was allocated there, alive at the peak."""
 
