@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hasten.measure.export import export_trace
 from hasten.measure.peak import measure_peak
 from hasten.records.plan import Plan, RawPart
 from hasten.runtime.run import Run

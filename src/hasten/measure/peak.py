@@ -64,7 +64,8 @@ def measure_peak(run: Run, source: Iterator[Any]) -> PeakMemory:
     run.step(next(source))  # so that optimizers have their state
     first, second = next(source), next(source)  # loaders fork: not while all is being noted
     device, notes = run.pipeline.device, LineNotes()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled, ranges(run):
+    cpu = [ProfilerActivity.CPU]
+    with profile(activities=cpu, profile_memory=True) as profiled, ranges(run, Range):
         with notes:
             run.step(first)
         del first

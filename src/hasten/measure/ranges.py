@@ -5,10 +5,8 @@ them in one captured graph, has no range.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
-
-from torch._C._profiler import _RecordFunctionFast as Range
 
 from hasten.runtime.run import Run
 
@@ -23,11 +21,16 @@ PARTS = {
 """What the step calls, and the range that it is in."""
 
 
+Range = Callable[[str], AbstractContextManager[Any]]
+"""torch has two: ``record_function``, which traces show well, and a faster one, which is no
+operation and so unseen by dispatch modes."""
+
+
 @contextmanager
-def ranges(run: Run) -> Iterator[None]:
-    """Each part of the steps inside is in its range."""
+def ranges(run: Run, make: Range) -> Iterator[None]:
+    """Each part of the steps inside is in a range of its own."""
     own = vars(run.eager)
-    own.update({name: _in_range(getattr(run.eager, name), PARTS[name]) for name in PARTS})
+    own.update({name: _in(make, PARTS[name], getattr(run.eager, name)) for name in PARTS})
     try:
         yield
     finally:
@@ -35,9 +38,9 @@ def ranges(run: Run) -> Iterator[None]:
             del own[name]
 
 
-def _in_range(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _in(make: Range, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
-        with Range(name):
+        with make(name):
             return method(*arguments)
 
     return call

@@ -121,8 +121,10 @@ def _device(report: ProfileReport) -> Rows:
 
 def _without_repeats(rows: Rows) -> Rows:
     """The name of a row once, above those that go with it."""
-    names = ["", *(name for name, _ in rows)]
-    return [("" if name == before else name, words) for before, (name, words) in zip(names, rows)]
+    names = [name for name, _ in rows]
+    return [
+        (name if names.index(name) == at else "", words) for at, (name, words) in enumerate(rows)
+    ]
 
 
 def _work(report: ProfileReport) -> str:
