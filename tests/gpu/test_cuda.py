@@ -166,4 +166,4 @@ def test_marks_do_not_make_the_host_wait() -> None:
 def test_a_replayed_step_is_one_phase() -> None:
     run = Run(Pipeline.from_task(_task()), Plan(parts={"whole_step_graph": {}}))
     measurement = measure_phases(run, run.endless(), steps=10)
-    assert sum(step.graph_s > 0 for step in measurement.steps) >= 8, "all but an epoch's partial batch"
+    assert sum(step.graph_s > 0 for step in measurement.steps) >= 8  # but an epoch's partial batch

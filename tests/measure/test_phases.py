@@ -111,9 +111,10 @@ def test_after_a_step_that_raised_too() -> None:
     def raising(*arguments: object) -> None:
         raise ValueError("the model's own")
 
+    run.pipeline.forward = raising
+    batch = next(source)
     with pytest.raises(ValueError, match="own"), module.marking(run, lambda phase: None):
-        run.pipeline.forward = raising
-        run.step(next(source))
+        run.step(batch)
     assert "forward" not in vars(run.eager)
 
 
