@@ -8,7 +8,6 @@ import ctypes
 import math
 import os
 import signal
-import statistics
 import struct
 import sys
 import time
@@ -17,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import torch
-from torch.utils.data import DataLoader
 
 from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
+from hasten.measure.blocks import time_block, timed_steps, warm
 from hasten.measure.phases import measure_phases
-from hasten.measure.rest import wait_for_children_to_rest
 from hasten.measure.resuming import train_for
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
@@ -40,10 +39,6 @@ from hasten.task.traits import read_traits
 from hasten.techniques import registry
 
 PR_SET_PDEATHSIG = 1
-MOST_PREPARING = 32
-"""Steps that a plan may take to prepare, such as those before a capture."""
-USUAL_PREFETCH = 2
-"""What a DataLoader with workers prefetches per worker where nothing is set."""
 
 
 class Child:
@@ -53,6 +48,8 @@ class Child:
         self._factories: dict[str, Factory] = {}
         self._run: Run | None = None
         self._batches: Iterator[Any] = iter(())
+        self._import_s = time.time() - psutil.Process().create_time()
+        self._build_s = 0.0
 
     def answer(self, request: messages.AnyRequest) -> messages.Reply:
         match request:
@@ -65,9 +62,7 @@ class Child:
             case messages.TimeBlock():
                 return self._time_block(request.steps)
             case messages.MeasurePhases():
-                return messages.Measured(
-                    measurement=measure_phases(self.run, self._batches, request.steps)
-                )
+                return self._measure_phases(request.steps)
             case messages.ReadMemory():
                 return messages.MemoryRead(memory=read_memory())
             case messages.DigestData():
@@ -83,11 +78,16 @@ class Child:
             raise AssertionError("Start comes before this request")
         return self._run
 
-    def _build(self, name: str, seed: int) -> Task:
+    def _load(self, name: str, seed: int) -> Factory:
         if name not in self._factories:
+            start = time.perf_counter()
             seed_everything(seed)  # a script may make its data where it is imported
             self._factories[name] = load_factory(name)
-        return build_task(self._factories[name], name, seed)
+            self._import_s += time.perf_counter() - start
+        return self._factories[name]
+
+    def _build(self, name: str, seed: int) -> Task:
+        return build_task(self._load(name, seed), name, seed)
 
     def _describe(self, request: messages.Describe) -> messages.Described:
         task = self._build(request.task, request.seed)
@@ -130,11 +130,14 @@ class Child:
     def _start(self, request: messages.Start) -> messages.Started:
         if request.proof is not None:
             numerics.make_deterministic()
+        self._load(request.task, request.seed)
+        start = time.perf_counter()
         task = self._build(request.task, request.seed)
         if request.proof not in (None, Rung.BITWISE):
             numerics.switch_dropout_off(task.model)
         self._run = Run(Pipeline.from_task(task), request.plan)
         self._batches = self._run.endless()
+        self._build_s = time.perf_counter() - start
         return messages.Started(
             applied=tuple(self._run.applied),
             state=digests.digest_state(self._run.pipeline),
@@ -142,43 +145,25 @@ class Child:
 
     def _warm(self, steps: int) -> messages.Warmed:
         start = time.perf_counter()
-        self._timed_steps(1)
-        wait_for_children_to_rest()
-        preparing = 0
-        while self.run.is_warming and preparing < MOST_PREPARING:
-            self._timed_steps(1)
-            preparing += 1
-        times = [self._timed_steps(1)[0] for _ in range(max(steps, 1))]
+        timed_steps(self.run, self._batches, 1)
+        step_s = warm(self.run, self._batches, steps)
         return messages.Warmed(
             elapsed_s=time.perf_counter() - start,
-            step_s=statistics.median(times),
+            step_s=step_s,
             applied=tuple(self.run.applied),
         )
 
     def _time_block(self, steps: int) -> messages.Block:
-        self._timed_steps(_prefetched(self.run.pipeline.loader) + 1)
-        elapsed, rows = self._timed_steps(steps)
+        elapsed, rows = time_block(self.run, self._batches, steps)
         return messages.Block(elapsed_s=elapsed, rows=rows)
 
-    def _timed_steps(self, steps: int) -> tuple[float, int]:
-        """Seconds and rows of whole steps, data wait included, until the device has done them."""
-        run, rows = self.run, 0
-        device = run.pipeline.device
-        start = time.perf_counter()
-        for _ in range(steps):
-            batch = next(self._batches)
-            run.step(batch)
-            rows += batches.rows_in(batch)
-        if device.type != "cpu":
-            torch.accelerator.synchronize(device)
-        return time.perf_counter() - start, rows
-
-
-def _prefetched(loader: object) -> int:
-    """Batches that loader workers may hold ready; a block must not count them as its own."""
-    if not isinstance(loader, DataLoader):
-        return 0
-    return loader.num_workers * (loader.prefetch_factor or USUAL_PREFETCH)
+    def _measure_phases(self, steps: int) -> messages.Measured:
+        measured = measure_phases(self.run, self._batches, steps)
+        return messages.Measured(
+            measurement=msgspec.structs.replace(
+                measured, import_s=self._import_s, build_s=self._build_s
+            )
+        )
 
 
 def _model_place(task: Task) -> Place | None:

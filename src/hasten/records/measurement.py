@@ -15,9 +15,11 @@ class Phases(Record, frozen=True, kw_only=True):
     optimizer_s: float
     host_s: float = 0.0
     """What is none of the others: the loop itself."""
+    graph_s: float = 0.0
+    """A step that is replayed as one captured graph, whose parts cannot be told apart."""
 
     def total_s(self) -> float:
-        return sum(getattr(self, name) for name in self.__struct_fields__)
+        return float(sum(getattr(self, name) for name in self.__struct_fields__))
 
 
 class Memory(Record, frozen=True, kw_only=True):
@@ -33,7 +35,13 @@ class Measurement(Record, frozen=True, kw_only=True):
     rows: tuple[int, ...]
     losses: tuple[float | None, ...]
     """JSON has no NaN: one that was not finite is read back as None."""
+    import_s: float = 0.0
+    """Of Python, torch and the task's own file, since the process began."""
+    build_s: float = 0.0
+    """Of the task, its way to the device and the plan."""
+    first_batch_s: float = 0.0
     first_step_s: float
+    """Of the first optimizer step, until the device has done it; its batch is not counted."""
     memory: Memory
 
     def typical_step(self) -> Phases:
