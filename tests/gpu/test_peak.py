@@ -47,6 +47,7 @@ def make_run(**parts: RawPart) -> Run:
 def test_the_peak_is_the_allocators(parts: dict[str, RawPart]) -> None:
     run = make_run(**parts)
     source = run.endless()
+    run.step(next(source))
     memory = measure_peak(run, source)
     batch = next(source)
     torch.cuda.reset_peak_memory_stats()
@@ -62,6 +63,7 @@ def test_the_lines_are_those_of_the_allocators_own_history() -> None:
     """Blocks of a layer's size that the forward pass leaves alive, by the line of this file."""
     run = make_run()
     source = run.endless()
+    run.step(next(source))
     memory = measure_peak(run, source)
     batch = run.transfer(next(source))
     torch.cuda.memory._record_memory_history(stacks="python")

@@ -12,7 +12,7 @@ from torch import nn
 from hasten.errors import HastenError
 from hasten.measure import export
 from hasten.measure.digests import digest_state
-from hasten.measure.export import STEPS, WARM, export_trace
+from hasten.measure.export import STEPS, export_trace
 from hasten.runtime.run import Run
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import seed_everything
@@ -68,7 +68,7 @@ def test_a_trace_has_its_steps_and_in_each_step_its_parts(tmp_path: Path, name: 
 def test_tracing_leaves_the_training_as_it_is_to_the_bit(tmp_path: Path) -> None:
     plain = make_run()
     batches = plain.endless()
-    for _ in range(WARM + 1 + STEPS):
+    for _ in range(1 + STEPS):
         plain.step(next(batches))
     expected = digest_state(plain.pipeline)
     traced = make_run()

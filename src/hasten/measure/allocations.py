@@ -38,7 +38,7 @@ def changes_since(
 
 
 def _tree(profiled: profile) -> list[Any]:
-    results = profiled.profiler.kineto_results  # type: ignore[union-attr]
+    results: Any = profiled.profiler.kineto_results  # type: ignore[union-attr]
     return list(results.experimental_event_tree())
 
 

@@ -24,8 +24,11 @@ from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
 from hasten.measure.blocks import time_block, timed_steps, warm
+from hasten.measure.export import export_trace
+from hasten.measure.peak import measure_peak
 from hasten.measure.phases import measure_phases
 from hasten.measure.resuming import train_for
+from hasten.measure.syncs import find_syncs
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
 from hasten.runtime.memory import read_memory
@@ -63,6 +66,16 @@ class Child:
                 return self._time_block(request.steps)
             case messages.MeasurePhases():
                 return self._measure_phases(request.steps)
+            case messages.FindSyncs():
+                self._warm(1)
+                return messages.SyncsFound(sites=find_syncs(self.run, self._batches, request.steps))
+            case messages.MeasurePeak():
+                self._warm(1)
+                return messages.PeakMeasured(memory=measure_peak(self.run, self._batches))
+            case messages.ExportTrace():
+                self._warm(1)
+                path = Path(request.path)
+                return messages.TraceExported(steps=export_trace(self.run, self._batches, path))
             case messages.ReadMemory():
                 return messages.MemoryRead(memory=read_memory())
             case messages.DigestData():

@@ -17,17 +17,14 @@ from hasten.host.files import write_atomically
 from hasten.measure.ranges import DATA, ranges
 from hasten.runtime.run import Run
 
-WARM = 3
 STEPS = 3
 MOST_BYTES = 200_000_000
 """Of the trace as it is read; browsers do not open much more."""
 
 
 def export_trace(run: Run, source: Iterator[Any], path: Path) -> int:
-    """Write a trace of some warm steps, packed where the name ends in ``.gz``. Where that would be
-    too large, of one step. Returns how many it shows."""
-    for _ in range(WARM):
-        run.step(next(source))
+    """Write a trace of some steps of a run that is warm, packed where the name ends in ``.gz``.
+    Where that would be too large, of one step. Returns how many it shows."""
     for steps in (STEPS, 1):
         content = _trace(run, source, steps)
         if len(content) <= MOST_BYTES:

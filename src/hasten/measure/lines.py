@@ -14,25 +14,25 @@ import torch
 from torch._C._profiler import _RecordFunctionFast as Range
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from hasten.measure.frames import Line, line_below
 from hasten.step import eager
-from hasten.task.places import users_line
 
 PREFIX = "hasten line "
 STEP = str(eager.__file__)
 
 
 class Note(msgspec.Struct, frozen=True):
-    line: tuple[str, int] | None
+    line: Line | None
     recomputed: bool
     """Whether it is a forward operation within the backward pass, done once more."""
 
 
-class LineNotes(TorchDispatchMode):
+class LineNotes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._notes: list[Note] = []
         self._known: dict[Note, int] = {}
-        self._of_node: dict[int, tuple[str, int] | None] = {}
+        self._of_node: dict[int, Line | None] = {}
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -56,7 +56,7 @@ class LineNotes(TorchDispatchMode):
         return self._notes[int(name.removeprefix(PREFIX))]
 
     def _note(self) -> Note:
-        line = users_line(sys._getframe(2), until=STEP)
+        line = line_below(STEP, sys._getframe(2))
         node = torch._C._current_autograd_node()
         if node is None:
             # The node of this operation was the last to be made, if it has one.

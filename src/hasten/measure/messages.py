@@ -9,6 +9,7 @@ from hasten.records.environment import Environment
 from hasten.records.finding import Place
 from hasten.records.measurement import Measurement, Memory
 from hasten.records.plan import Plan, Rung
+from hasten.records.profile import PeakMemory, SyncSite
 from hasten.records.traits import Reduction, Traits
 from hasten.records.trial import Offer
 
@@ -88,6 +89,34 @@ class MeasurePhases(Request, frozen=True, kw_only=True):
 
 class Measured(Reply, frozen=True, kw_only=True):
     measurement: Measurement
+
+
+class FindSyncs(Request, frozen=True, kw_only=True):
+    """Warm up, then watch some steps."""
+
+    steps: int
+
+
+class SyncsFound(Reply, frozen=True, kw_only=True):
+    sites: tuple[SyncSite, ...]
+
+
+class MeasurePeak(Request, frozen=True, kw_only=True):
+    """Follow what the steps of a run allocate."""
+
+
+class PeakMeasured(Reply, frozen=True, kw_only=True):
+    memory: PeakMemory
+
+
+class ExportTrace(Request, frozen=True, kw_only=True):
+    """Write a few steps of a run to a file, for others to show."""
+
+    path: str
+
+
+class TraceExported(Reply, frozen=True, kw_only=True):
+    steps: int
 
 
 class ReadMemory(Request, frozen=True, kw_only=True):
@@ -193,7 +222,18 @@ class Failed(Reply, frozen=True, kw_only=True):
 
 
 AnyRequest = (
-    Describe | Start | Warm | TimeBlock | MeasurePhases | ReadMemory | DigestData | Trace | TrainFor
+    Describe
+    | Start
+    | Warm
+    | TimeBlock
+    | MeasurePhases
+    | FindSyncs
+    | MeasurePeak
+    | ExportTrace
+    | ReadMemory
+    | DigestData
+    | Trace
+    | TrainFor
 )
 AnyReply = (
     Described
@@ -201,6 +241,9 @@ AnyReply = (
     | Warmed
     | Block
     | Measured
+    | SyncsFound
+    | PeakMeasured
+    | TraceExported
     | MemoryRead
     | DataDigested
     | BaselineTraced

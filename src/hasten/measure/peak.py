@@ -1,8 +1,8 @@
 """Who holds the memory of tensors at the peak of a step, and which lines made them.
 
 Method: torch's allocators tell the profiler of every block that they give out and take back, those
-inside of an operation too. Two steps are followed after the first ones; the second counts, since
-what was alive before may be taken back without a word in the first. A block belongs to the
+inside of an operation too. Two steps are followed; the second counts, since what was alive before
+may be taken back without a word in the first. A block belongs to the
 parameters, the gradients or the optimizer if one of their tensors lies in it, and to the
 activations if the forward pass made it and did not take it back itself. The steps are steps of the
 training, to the bit.
@@ -24,13 +24,13 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils import _pytree as pytree
 
 from hasten.measure.allocations import Change, changes_since
+from hasten.measure.frames import Line
 from hasten.measure.lines import LineNotes
 from hasten.measure.ranges import ranges
 from hasten.records.profile import Allocation, PeakMemory
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
 from hasten.task.pipeline import Pipeline
-from hasten.task.places import place_and_code
 
 Holder = Literal["parameters", "gradients", "optimizer", "activations", "other"]
 MEASURED = "hasten measured step"
@@ -61,7 +61,7 @@ Live = dict[int, Block]
 
 
 def measure_peak(run: Run, source: Iterator[Any]) -> PeakMemory:
-    run.step(next(source))  # so that optimizers have their state
+    """Of a run that is warm: optimizers make their state in the first step."""
     first, second = next(source), next(source)  # loaders fork: not while all is being noted
     device, notes = run.pipeline.device, LineNotes()
     cpu = [ProfilerActivity.CPU]
@@ -182,20 +182,21 @@ def _holder(block: Block) -> Holder:
 
 
 def _largest(at_peak: list[tuple[Block, int]]) -> tuple[Allocation, ...]:
-    sizes: Counter[tuple[str, int] | str] = Counter()
+    sizes: Counter[Line | str] = Counter()
     for block, size in at_peak:
         if _holder(block) in ("activations", "other"):
             sizes[_maker(block.made)] += size
     return tuple(_allocation(maker, size) for maker, size in sizes.most_common(LARGEST) if size)
 
 
-def _maker(made: Change | None) -> tuple[str, int] | str:
+def _maker(made: Change | None) -> Line | str:
     if made is None:
         return "what was there before the step, such as buffers and the batch"
     line = made.note.line if made.note is not None else None
     return line or DOING[made.part]
 
 
-def _allocation(maker: tuple[str, int] | str, size: int) -> Allocation:
-    place, code = (None, maker) if isinstance(maker, str) else place_and_code(maker)
-    return Allocation(place=place, code=code, held_bytes=size)
+def _allocation(maker: Line | str, size: int) -> Allocation:
+    if isinstance(maker, str):
+        return Allocation(place=None, code=maker, held_bytes=size)
+    return Allocation(place=maker.place, code=maker.code, held_bytes=size)

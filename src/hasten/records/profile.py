@@ -12,6 +12,8 @@ from hasten.records.traits import Traits
 SyncKind = Literal[
     "item", "bool", "cpu", "numpy", "tolist", "print", "mask", "nonzero", "copy", "other"
 ]
+"""What the host waits for. "nonzero" is any result whose size depends on values; "copy" brings
+values of the host to the device."""
 Limit = Literal[
     "input-bound",
     "sync-bound",
@@ -34,8 +36,9 @@ class SyncSite(Record, frozen=True, kw_only=True):
     code: str
     """The line's own text."""
     per_step: float
-    cost_s: float
-    """Seconds per step that the host spent in it."""
+    cost_s: float | None
+    """Seconds per step that the host spent in it; None where that could not be timed, as within a
+    backward pass."""
 
 
 class Launches(Record, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hasten.records.finding import Finding, Place
+from hasten.records.measurement import Measurement
 from hasten.records.profile import Bound, ProfileReport, SyncSite
 from hasten.report.shares import share_table
 from hasten.report.text import duration, printable, rate, size
@@ -16,8 +17,11 @@ PHASES = {
     "forward_s": "forward",
     "backward_s": "backward",
     "optimizer_s": "optimizer",
+    "graph_s": "one graph",
     "host_s": "the rest",
 }
+RARE_PHASES = {"graph_s"}
+"""Shown where there are any."""
 HOLDERS = {
     "parameters_bytes": "parameters",
     "gradients_bytes": "gradients",
@@ -69,15 +73,30 @@ def _numbered(sentences: tuple[str, ...]) -> RenderableType:
 
 
 def _time(report: ProfileReport) -> tuple[str, RenderableType]:
-    step = report.measurement.typical_step()
+    measured = report.measurement
+    step = measured.typical_step()
     total = step.total_s()
-    rows = sum(report.measurement.rows) / max(len(report.measurement.rows), 1)
+    rows = sum(measured.rows) / max(len(measured.rows), 1)
     speed = f", {rows / total:,.0f} rows/s" if total else ""
-    parts = {name: getattr(step, field) for field, name in PHASES.items()}
-    first = report.measurement.first_step_s
-    slower = f", {first / total:,.0f} times as long as a later one" if total else ""
-    body = Group(share_table(parts, duration), Text(f"first step {duration(first)}{slower}"))
+    found = {field: getattr(step, field) for field in PHASES}
+    parts = {
+        PHASES[field]: value for field, value in found.items() if value or field not in RARE_PHASES
+    }
+    body = Group(share_table(parts, duration), Text(_start(measured, total)))
     return f"Where the time of a step goes: {duration(total)}{speed}", body
+
+
+def _start(measured: Measurement, step_s: float) -> str:
+    """How long it takes until the first step is done."""
+    before = {
+        "import": measured.import_s,
+        "build": measured.build_s,
+        "first batch": measured.first_batch_s,
+        "first step": measured.first_step_s,
+    }
+    parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in before.items())
+    times = f", as long as {measured.first_step_s / step_s:,.0f} later ones" if step_s else ""
+    return f"the first was done after {duration(sum(before.values()))}: {parts}{times}"
 
 
 def _syncs(report: ProfileReport) -> tuple[str, RenderableType]:
@@ -90,7 +109,8 @@ def _syncs(report: ProfileReport) -> tuple[str, RenderableType]:
 
 
 def _sync(site: SyncSite) -> RenderableType:
-    figures = f"{site.per_step:g} x {site.kind}, {duration(site.cost_s)}"
+    cost = "not timed" if site.cost_s is None else duration(site.cost_s)
+    figures = f"{site.per_step:g} x {site.kind}, {cost}"
     return _code_line(figures, site.place, site.code)
 
 

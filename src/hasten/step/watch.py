@@ -1,11 +1,11 @@
 """What a replay would not see: what a step does on the host, and what has moved since a capture."""
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from operator import attrgetter, is_
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 from torch import Tensor, nn
@@ -20,26 +20,45 @@ PROTOTYPE = "Synchronization debug mode is a prototype"
 
 
 @contextmanager
-def noting_syncs() -> Iterator[list[str]]:
-    """The places that make the host wait for the device, filled in when the block ends.
+def hearing_syncs(on_sync: Callable[[str, int], None]) -> Iterator[None]:
+    """Call ``on_sync`` with the file and line of each wait for the device, while Python is there.
 
     Method: torch's own sync debugging, as warnings, which stand at the line of Python that waited.
-    Other warnings are given again.
+    Other warnings are shown as they would have been.
     """
-    found: list[str] = []
     before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", message=f".*{SYNC}")
+        warnings.filterwarnings("ignore", message=f".*{PROTOTYPE}")
+        show = warnings.showwarning
+
+        def hear(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if SYNC in str(message):
+                on_sync(filename, lineno)
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = hear
         torch.cuda.set_sync_debug_mode("warn")
         try:
-            yield found
+            yield
         finally:
             torch.cuda.set_sync_debug_mode(before)
-    for each in caught:
-        if SYNC in str(each.message):
-            found.append(f"{each.filename}:{each.lineno}")
-        elif PROTOTYPE not in str(each.message):
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
+@contextmanager
+def noting_syncs() -> Iterator[list[str]]:
+    """The places that make the host wait for the device, filled in as it waits."""
+    found: list[str] = []
+    with hearing_syncs(lambda filename, line: found.append(f"{filename}:{line}")):
+        yield found
 
 
 class HostState:

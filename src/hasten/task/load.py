@@ -12,7 +12,7 @@ from types import ModuleType
 from hasten.errors import HastenError
 from hasten.records.finding import Place
 from hasten.records.record import unknown_name
-from hasten.task.places import is_hastens, shown
+from hasten.task.places import is_ours, shown
 from hasten.task.seed import seed_everything
 from hasten.task.task import Task
 
@@ -80,10 +80,9 @@ def users_frames(error: BaseException) -> str:
 
 
 def _is_theirs(frame: traceback.FrameSummary) -> bool:
-    """Not of Hasten, and not of Python's own import machinery."""
-    path = Path(frame.filename)
-    imports = frame.filename.startswith("<frozen") or path == Path(importlib.__file__)
-    return not imports and not is_hastens(path)
+    """Not of Hasten and not of Python's own import machinery."""
+    machinery = frame.filename.startswith("<frozen") or frame.filename == importlib.__file__
+    return not machinery and not is_ours(frame.filename)
 
 
 def place_of(factory: Factory) -> Place | None:
