@@ -325,7 +325,15 @@ PROFILE = ProfileReport(
         bytes_per_s=4.0e12,
         launch_s=3e-6,
     ),
-    work=Work(flops=2.5e9, flops_per_s=2.5e11, computed_in="fp32", share=0.005, fastest="bf16"),
+    work=Work(
+        flops=2.5e9,
+        flops_per_s=2.5e11,
+        computed_in="fp32",
+        share=0.005,
+        fastest="bf16",
+        moved_bytes=4.0e9,
+        moved_share=0.1,
+    ),
     memory=PEAK_MEMORY,
     bounds=(
         Bound(

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from hasten.records.explanation import Explanations
+from hasten.records.profile import ProfileReport
 from hasten.records.recipe import Evidence
 from hasten.records.report import BenchReport, ProofReport
 from hasten.records.training import TrainingSummary
@@ -15,6 +16,7 @@ from hasten.techniques.registry import recipe_schema
 
 DOCUMENTS = {
     "tune": Evidence,
+    "profile": ProfileReport,
     "bench": BenchReport,
     "prove": ProofReport,
     "train": TrainingSummary,

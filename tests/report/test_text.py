@@ -94,7 +94,7 @@ def test_a_clock_has_hours_only_where_there_are_any(seconds: float, shown: str) 
     ("memory", "shown"),
     [
         (Memory(), "not measured"),
-        (Memory(host_bytes=1 << 20), "1 MiB of the process"),
+        (Memory(host_bytes=1 << 20), "1.0 MiB of the process"),
         (Memory(host_bytes=1 << 20, device_allocated_bytes=0), "0 B on the device"),
     ],
 )

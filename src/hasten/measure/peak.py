@@ -35,6 +35,8 @@ from hasten.task.pipeline import Pipeline
 Holder = Literal["parameters", "gradients", "optimizer", "activations", "other"]
 MEASURED = "hasten measured step"
 LARGEST = 5
+SMALLEST_SHARE = 0.01
+"""Of the peak: lines that hold less are not worth a look."""
 CUDA_GRAIN = 512
 """CUDA's allocator gives out multiples of it."""
 UNKNOWN = 0
@@ -186,7 +188,9 @@ def _largest(at_peak: list[tuple[Block, int]]) -> tuple[Allocation, ...]:
     for block, size in at_peak:
         if _holder(block) in ("activations", "other"):
             sizes[_maker(block.made)] += size
-    return tuple(_allocation(maker, size) for maker, size in sizes.most_common(LARGEST) if size)
+    least = SMALLEST_SHARE * sum(size for _, size in at_peak)
+    most = sizes.most_common(LARGEST)
+    return tuple(_allocation(maker, size) for maker, size in most if size > least)
 
 
 def _maker(made: Change | None) -> Line | str:

@@ -7,7 +7,15 @@ from rich.text import Text
 
 from hasten.records.finding import Finding, Place
 from hasten.records.measurement import Measurement
-from hasten.records.profile import Bound, ProfileReport, SyncSite
+from hasten.records.profile import (
+    Bound,
+    Ceilings,
+    Launches,
+    PeakMemory,
+    ProfileReport,
+    SyncSite,
+    Work,
+)
 from hasten.report.shares import share_table
 from hasten.report.text import duration, printable, rate, size
 
@@ -43,7 +51,7 @@ def profile_card(report: ProfileReport) -> RenderableType:
     sections += _section(*_time(report))
     sections += _section(*_syncs(report))
     sections += _section("What the device does", _grid(_device(report)))
-    sections += _section(*_memory(report))
+    sections += _section(*_memory(report.memory))
     sections += _section("What could be gained at most", _bounds(report.bounds))
     sections += _section("Findings", _findings(report.findings))
     if report.notes:
@@ -95,8 +103,8 @@ def _start(measured: Measurement, step_s: float) -> str:
         "first step": measured.first_step_s,
     }
     parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in before.items())
-    times = f", as long as {measured.first_step_s / step_s:,.0f} later ones" if step_s else ""
-    return f"the first was done after {duration(sum(before.values()))}: {parts}{times}"
+    times = f" ({measured.first_step_s / step_s:,.0f} x a later one)" if step_s else ""
+    return f"until the first was done {duration(sum(before.values()))}: {parts}{times}"
 
 
 def _syncs(report: ProfileReport) -> tuple[str, RenderableType]:
@@ -124,19 +132,27 @@ def _code_line(figures: str, place: Place | None, code: str) -> RenderableType:
 
 
 def _device(report: ProfileReport) -> Rows:
-    launches, ceilings = report.launches, report.ceilings
+    on_cpu = report.environment.device.kind == "cpu"
+    rows = [*_launches(report.launches, "operations" if on_cpu else "kernels and copies")]
+    rows += _work(report.work)
+    if report.ceilings is not None:
+        rows += [
+            ("at most", _ceilings(report.ceilings)),
+            ("one launch", f"{duration(report.ceilings.launch_s)} at least"),
+        ]
+    return _without_repeats(rows)
+
+
+def _launches(launches: Launches | None, what: str) -> Rows:
+    if launches is None:
+        return [("asked of it", "not measured")]
     busy = launches.device_s / launches.step_s if launches.step_s else 0.0
-    what = "operations" if report.environment.device.kind == "cpu" else "kernels and copies"
     computing = f"{duration(launches.device_s)} of {duration(launches.step_s)}, {100 * busy:.0f} %"
-    rows = [
+    return [
         ("asked of it", f"{launches.per_step:,.0f} {what} a step"),
         ("computing", computing),
         *(("slowest", f"{duration(s)}  {name}") for name, s in launches.slowest.items()),
-        ("arithmetic", _work(report)),
-        ("at most", _ceilings(report)),
-        ("one launch", f"{duration(ceilings.launch_s)} at least"),
     ]
-    return _without_repeats(rows)
 
 
 def _without_repeats(rows: Rows) -> Rows:
@@ -147,22 +163,24 @@ def _without_repeats(rows: Rows) -> Rows:
     ]
 
 
-def _work(report: ProfileReport) -> str:
-    work = report.work
+def _work(work: Work | None) -> Rows:
     if work is None:
-        return "nothing was counted"
+        return [("arithmetic", "nothing was counted")]
     done = f"{rate(work.flops)}FLOP a step, {rate(work.flops_per_s)}FLOP/s in {work.computed_in}"
-    return f"{done}, {100 * work.share:.1f} % of the most"
+    return [
+        ("arithmetic", f"{done}: {100 * work.share:.1f} % of the step at full speed"),
+        ("the rest", f"{rate(work.moved_bytes)}B moved a step: {100 * work.moved_share:.1f} %"),
+    ]
 
 
-def _ceilings(report: ProfileReport) -> str:
-    ceilings = report.ceilings
+def _ceilings(ceilings: Ceilings) -> str:
     found = [f"{kind} {rate(most)}FLOP/s" for kind, most in ceilings.flops_per_s.items()]
     return ", ".join([*found, f"memory {rate(ceilings.bytes_per_s)}B/s"])
 
 
-def _memory(report: ProfileReport) -> tuple[str, RenderableType]:
-    memory = report.memory
+def _memory(memory: PeakMemory | None) -> tuple[str, RenderableType]:
+    if memory is None:
+        return "Who holds the memory at its peak", Text("Not measured.")
     parts = {name: float(getattr(memory, field)) for field, name in HOLDERS.items()}
     body: list[RenderableType] = [share_table(parts, size)]
     if memory.largest:

@@ -17,21 +17,22 @@ def share_table(parts: Mapping[str, float], show: Callable[[float], str]) -> Tab
     table.add_column(no_wrap=True, justify="right")
     table.add_column(no_wrap=True)
     whole = sum(parts.values())
-    for (name, value), percent in zip(parts.items(), percents(list(parts.values())), strict=True):
+    shares = percents(list(parts.values()))
+    for (name, value), percent in zip(parts.items(), shares, strict=True):
         cells = round(BAR * value / whole) if whole else 0
         bar = Text("#" * cells, style="green")
-        table.add_row(Text(name), Text(show(value)), Text(f"{percent} %"), bar)
+        table.add_row(Text(name), Text(show(value)), Text(f"{percent:.1f} %"), bar)
     return table
 
 
-def percents(values: list[float]) -> list[int]:
-    """Whole percents that add up to 100: what rounding down leaves goes to the largest rests."""
+def percents(values: list[float]) -> list[float]:
+    """To a tenth, adding up to 100: what rounding down leaves goes to the largest rests."""
     whole = sum(values)
     if whole <= 0:
-        return [0] * len(values)
-    exact = [100 * value / whole for value in values]
-    found = [floor(each) for each in exact]
-    by_rest = sorted(range(len(values)), key=lambda at: found[at] - exact[at])
-    for at in by_rest[: 100 - sum(found)]:
-        found[at] += 1
-    return found
+        return [0.0] * len(values)
+    exact = [1000 * (value / whole) for value in values]
+    tenths = [floor(each) for each in exact]
+    by_rest = sorted(range(len(values)), key=lambda at: tenths[at] - exact[at])
+    for at in by_rest[: 1000 - sum(tenths)]:
+        tenths[at] += 1
+    return [each / 10 for each in tenths]
