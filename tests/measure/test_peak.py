@@ -70,11 +70,11 @@ def mean_output(model: nn.Module, batch: list[Tensor]) -> Tensor:
     return output.mean()
 
 
-def make_run(model: Callable[[], nn.Module] = Stack, **parts: RawPart) -> Run:
+def make_run(model: Callable[[], nn.Module] = Stack, rows: int = 8 * ROWS, **parts: RawPart) -> Run:
     seed_everything(3)
     task = Task(
         model=model(),
-        data=(torch.randn(8 * ROWS, 8),),
+        data=(torch.randn(rows, 8),),
         forward=mean_output,
         optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
         batch_size=ROWS,
@@ -135,6 +135,13 @@ def test_activations_that_are_computed_again_are_activations() -> None:
     assert memory.other_bytes <= 2 * LAYER + BATCH + SMALL
     lines = {each.place.line for each in memory.largest if each.place is not None}
     assert {line_of("the first layer"), line_of("the second layer")} <= lines
+
+
+def test_the_small_batch_at_the_end_of_an_epoch_is_not_the_one_that_counts() -> None:
+    run = make_run(rows=2 * ROWS + 1)
+    batches = run.endless()
+    run.step(next(batches))
+    assert measure_peak(run, batches).peak_bytes == pytest.approx(peak().peak_bytes, abs=SMALL)
 
 
 def test_functions_of_the_users_own_are_followed() -> None:

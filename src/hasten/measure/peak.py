@@ -1,15 +1,15 @@
 """Who holds the memory of tensors at the peak of a step, and which lines made them.
 
 Method: torch's allocators tell the profiler of every block that they give out and take back, those
-inside of an operation too. Two steps are followed; the second counts, since what was alive before
-may be taken back without a word in the first. A block belongs to the
+inside of an operation too. Two steps are followed and the last one counts, since what was alive
+before may be taken back without a word in the first. A block belongs to the
 parameters, the gradients or the optimizer if one of their tensors lies in it, and to the
 activations if the forward pass made it and did not take it back itself. The steps are steps of the
 training, to the bit.
 
 Limits: on a CPU the data and the model's copies elsewhere are not counted, only the training's own
 tensors and what a step allocates. Memory that a library takes by other means than torch's
-allocators is not seen.
+allocators is not seen, nor what a captured graph keeps in a pool of its own.
 """
 
 from collections import Counter
@@ -64,20 +64,29 @@ Live = dict[int, Block]
 
 def measure_peak(run: Run, source: Iterator[Any]) -> PeakMemory:
     """Of a run that is warm: optimizers make their state in the first step."""
-    first, second = next(source), next(source)  # loaders fork: not while all is being noted
+    *earlier, last = _to_follow(source)
     device, notes = run.pipeline.device, LineNotes()
     cpu = [ProfilerActivity.CPU]
     with profile(activities=cpu, profile_memory=True) as profiled, ranges(run, Range):
-        with notes:
-            run.step(first)
-        del first
-        before = _held(run.pipeline, second)
+        while earlier:
+            with notes:
+                run.step(earlier.pop(0))
+        before = _held(run.pipeline, last)
         total = torch.cuda.memory_allocated(device) if device.type == "cuda" else None
         with notes, Range(MEASURED):
-            run.step(second)
-        after = _held(run.pipeline, second)
-    earlier, changes = changes_since(profiled, MEASURED, device, notes)
-    return peak_of(_live_after(earlier, before, total), changes, after)
+            run.step(last)
+        after = _held(run.pipeline, last)
+    changes, counted = changes_since(profiled, MEASURED, device, notes)
+    return peak_of(_live_after(changes, before, total), counted, after)
+
+
+def _to_follow(source: Iterator[Any]) -> list[Any]:
+    """Batches, of which the last is not smaller than the first, as the end of an epoch may be. They
+    are loaded beforehand: a loader may fork, and not while all is being noted."""
+    found = [next(source), next(source)]
+    if batches.rows_in(found[1]) < batches.rows_in(found[0]):
+        found.append(next(source))
+    return found
 
 
 def _held(pipeline: Pipeline, batch: Any) -> Live:
