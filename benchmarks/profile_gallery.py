@@ -1,4 +1,4 @@
-"""Profile a bundled workload and keep the report; the card is printed as `hasten profile` prints it.
+"""Profile a bundled workload and keep the report; the card is that of `hasten profile`.
 
 On a machine without the repository's history, name the commit with --commit.
 """
