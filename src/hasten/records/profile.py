@@ -70,9 +70,13 @@ class Work(Record, frozen=True, kw_only=True):
     flops_per_s: float
     computed_in: str
     share: float
-    """Of the ceiling."""
+    """Of the step that this arithmetic would take at the ceilings."""
     fastest: str
     """The type with the highest ceiling here."""
+    moved_bytes: float
+    """That all other operations read and write, each by itself, per step."""
+    moved_share: float
+    """Of the step that moving them would take at the ceiling."""
 
 
 class Bound(Record, frozen=True, kw_only=True):
@@ -118,11 +122,11 @@ class ProfileReport(Record, frozen=True, kw_only=True):
     traits: Traits
     measurement: Measurement
     syncs: tuple[SyncSite, ...]
-    launches: Launches
-    ceilings: Ceilings
+    launches: Launches | None
+    ceilings: Ceilings | None
     work: Work | None
-    """None where nothing of it was counted."""
-    memory: PeakMemory
+    """None where nothing of it was counted. What is None has its reason in ``notes``."""
+    memory: PeakMemory | None
     bounds: tuple[Bound, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
