@@ -4,9 +4,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from hasten.errors import HastenError
 from hasten.measure import ceilings as module
 from hasten.measure.ceilings import measure_ceilings, types_of
-from hasten.measure.work import Counts, computed_in, count_work, work_of
+from hasten.measure.messages import WorkCounted
+from hasten.measure.rates import work_of
+from hasten.measure.work import computed_in, count_work
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.profile import Ceilings
 from hasten.runtime.run import Run
@@ -16,7 +19,7 @@ from hasten.task.task import Task
 ROWS = 8
 
 
-def _count(model: nn.Module, inputs: Tensor, plan: Plan = NAIVE) -> Counts:
+def _count(model: nn.Module, inputs: Tensor, plan: Plan = NAIVE) -> WorkCounted:
     task = Task(
         model=model,
         data=(inputs, torch.zeros(len(inputs))),
@@ -136,7 +139,7 @@ CEILINGS = Ceilings(flops_per_s={"fp32": 1e12, "bf16": 8e12}, bytes_per_s=1e9, l
 
 
 def test_work_is_a_share_of_the_ceilings() -> None:
-    work = work_of(Counts(flops={"fp32": 1e9}, moved_bytes=1e6), CEILINGS, step_s=0.01)
+    work = work_of(WorkCounted(flops={"fp32": 1e9}, moved_bytes=1e6), CEILINGS, step_s=0.01)
     assert work is not None
     assert (work.flops, work.flops_per_s) == (1e9, 1e11)
     assert (work.share, work.moved_share) == (pytest.approx(0.1), pytest.approx(0.1))
@@ -144,16 +147,21 @@ def test_work_is_a_share_of_the_ceilings() -> None:
 
 
 def test_types_add_up_each_by_its_own_ceiling() -> None:
-    counts = Counts(flops={"fp32": 1e9, "bf16": 8e9}, moved_bytes=0.0)
+    counts = WorkCounted(flops={"fp32": 1e9, "bf16": 8e9}, moved_bytes=0.0)
     work = work_of(counts, CEILINGS, step_s=0.01)
     assert work is not None
     assert work.share == pytest.approx(0.2)
     assert work.computed_in == "bf16"
 
 
-def test_without_products_or_without_a_ceiling_there_is_no_work() -> None:
-    assert work_of(Counts(), CEILINGS, 0.01) is None
-    assert work_of(Counts(flops={"fp64": 1.0}), CEILINGS, 0.01) is None
+def test_without_products_there_is_no_work() -> None:
+    assert work_of(WorkCounted(flops={}, moved_bytes=1.0), CEILINGS, 0.01) is None
+
+
+def test_a_type_without_a_ceiling_is_named() -> None:
+    counted = WorkCounted(flops={"fp32": 1.0, "float8_e4m3fn": 1.0}, moved_bytes=0.0)
+    with pytest.raises(HastenError, match="no ceiling for float8_e4m3fn"):
+        work_of(counted, CEILINGS, 0.01)
 
 
 def test_ceilings_are_measured_for_every_type_of_the_device(

@@ -9,6 +9,7 @@ from hasten.records.environment import Environment
 from hasten.records.finding import Place
 from hasten.records.measurement import Measurement, Memory
 from hasten.records.plan import Plan, Rung
+from hasten.records.profile import Bound, Ceilings, Launches
 from hasten.records.traits import Reduction, Traits
 from hasten.records.trial import Offer
 
@@ -88,6 +89,40 @@ class MeasurePhases(Request, frozen=True, kw_only=True):
 
 class Measured(Reply, frozen=True, kw_only=True):
     measurement: Measurement
+
+
+class MeasureBounds(Request, frozen=True, kw_only=True):
+    """What steps take without the loader, and without the optimizer."""
+
+
+class BoundsMeasured(Reply, frozen=True, kw_only=True):
+    bounds: tuple[Bound, ...]
+
+
+class CountLaunches(Request, frozen=True, kw_only=True):
+    pass
+
+
+class LaunchesCounted(Reply, frozen=True, kw_only=True):
+    launches: Launches
+
+
+class CountWork(Request, frozen=True, kw_only=True):
+    pass
+
+
+class WorkCounted(Reply, frozen=True, kw_only=True):
+    flops: dict[str, float]
+    """Of a step, by the type that they are computed in."""
+    moved_bytes: float
+
+
+class MeasureCeilings(Request, frozen=True, kw_only=True):
+    pass
+
+
+class CeilingsMeasured(Reply, frozen=True, kw_only=True):
+    ceilings: Ceilings
 
 
 class ReadMemory(Request, frozen=True, kw_only=True):
@@ -193,7 +228,19 @@ class Failed(Reply, frozen=True, kw_only=True):
 
 
 AnyRequest = (
-    Describe | Start | Warm | TimeBlock | MeasurePhases | ReadMemory | DigestData | Trace | TrainFor
+    Describe
+    | Start
+    | Warm
+    | TimeBlock
+    | MeasurePhases
+    | MeasureBounds
+    | CountLaunches
+    | CountWork
+    | MeasureCeilings
+    | ReadMemory
+    | DigestData
+    | Trace
+    | TrainFor
 )
 AnyReply = (
     Described
@@ -201,6 +248,10 @@ AnyReply = (
     | Warmed
     | Block
     | Measured
+    | BoundsMeasured
+    | LaunchesCounted
+    | WorkCounted
+    | CeilingsMeasured
     | MemoryRead
     | DataDigested
     | BaselineTraced

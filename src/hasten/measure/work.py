@@ -12,7 +12,6 @@ as moved although memory does not see it.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -26,7 +25,7 @@ from torch.utils.flop_counter import (
     sdpa_flop_count,
 )
 
-from hasten.records.profile import Ceilings, Work
+from hasten.measure.messages import WorkCounted
 from hasten.runtime.run import Run
 
 aten = torch.ops.aten
@@ -41,43 +40,19 @@ ONLY_WRITE = (aten.copy_, aten.fill_, aten.zero_)
 """Into their first argument, which they do not read."""
 
 
-@dataclass
-class Counts:
-    flops: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """By the type that they are computed in."""
-    moved_bytes: float = 0.0
-    """Read and written by all other operations."""
-
-
-def count_work(run: Run, source: Iterator[Any]) -> Counts:
+def count_work(run: Run, source: Iterator[Any]) -> WorkCounted:
     """Of the next step."""
     batch, counting = next(source), _Counting()
     with torch.compiler.set_stance("force_eager"), counting:
         run.eager(batch)
-    return counting.counts
-
-
-def work_of(counts: Counts, ceilings: Ceilings, step_s: float) -> Work | None:
-    """Against the ceilings; None where nothing was counted or one is missing."""
-    flops, rates = counts.flops, ceilings.flops_per_s
-    if not flops or any(name not in rates for name in flops):
-        return None
-    total = sum(flops.values())
-    return Work(
-        flops=total,
-        flops_per_s=total / step_s,
-        computed_in=max(flops, key=lambda name: flops[name]),
-        share=sum(count / rates[name] for name, count in flops.items()) / step_s,
-        fastest=max(rates, key=lambda name: rates[name]),
-        moved_bytes=counts.moved_bytes,
-        moved_share=counts.moved_bytes / ceilings.bytes_per_s / step_s,
-    )
+    return WorkCounted(flops=dict(counting.flops), moved_bytes=counting.moved_bytes)
 
 
 class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.counts = Counts()
+        self.flops: dict[str, float] = defaultdict(float)
+        self.moved_bytes = 0.0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -86,13 +61,13 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         formula = OURS.get(func._overloadpacket) or flop_registry.get(func._overloadpacket)
         if formula is None and func not in (aten.linear.default, aten.matmul.default):
             out = func(*args, **kwargs)
-            self.counts.moved_bytes += _moved_bytes(func, (args, kwargs), out)
+            self.moved_bytes += _moved_bytes(func, (args, kwargs), out)
             return out
         if formula is None:  # where nothing is differentiated they arrive whole
             with self:
                 return func.decompose(*args, **kwargs)
         out = func(*args, **kwargs)
-        self.counts.flops[computed_in(func, args)] += formula(*args, **kwargs, out_val=out)
+        self.flops[computed_in(func, args)] += formula(*args, **kwargs, out_val=out)
         return out
 
 

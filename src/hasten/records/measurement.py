@@ -1,5 +1,7 @@
 """Raw numbers of one run."""
 
+import statistics
+
 from hasten.records.record import Record
 
 
@@ -41,3 +43,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     first_step_s: float
     """Of the first optimizer step, until the device has done it; its batch is not counted."""
     memory: Memory
+
+    def step_s(self) -> float:
+        """Of the median step, waits included."""
+        return statistics.median(step.total_s() for step in self.steps)
