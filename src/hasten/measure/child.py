@@ -24,11 +24,15 @@ from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
 from hasten.measure.blocks import time_block, timed_steps, warm
+from hasten.measure.ceilings import measure_ceilings
 from hasten.measure.export import export_trace
+from hasten.measure.launches import count_launches
 from hasten.measure.peak import measure_peak
 from hasten.measure.phases import measure_phases
+from hasten.measure.replay import measure_bounds
 from hasten.measure.resuming import train_for
 from hasten.measure.syncs import find_syncs
+from hasten.measure.work import count_work
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
 from hasten.runtime.memory import read_memory
@@ -76,6 +80,15 @@ class Child:
                 self._warm(1)
                 path = Path(request.path)
                 return messages.TraceExported(steps=export_trace(self.run, self._batches, path))
+            case messages.MeasureBounds():
+                return messages.BoundsMeasured(bounds=measure_bounds(self.run, self._batches))
+            case messages.CountLaunches():
+                return messages.LaunchesCounted(launches=count_launches(self.run, self._batches))
+            case messages.CountWork():
+                return count_work(self.run, self._batches)
+            case messages.MeasureCeilings():
+                ceilings = measure_ceilings(self.run.pipeline.device)
+                return messages.CeilingsMeasured(ceilings=ceilings)
             case messages.ReadMemory():
                 return messages.MemoryRead(memory=read_memory())
             case messages.DigestData():

@@ -1,14 +1,17 @@
 """Where one task is measured: makes worker processes, and ends them all when it is left."""
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from hasten.measure import messages
 from hasten.measure.compare import Arm, warm_up
+from hasten.measure.parts import measure_parts
 from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.measurement import Measurement, Memory
 from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.profile import ProfileParts
 
 PHASE_STEPS = 60
 
@@ -61,6 +64,23 @@ class Lab:
             worker.ask(self.start(plan), messages.Started)
             request = messages.MeasurePhases(steps=PHASE_STEPS)
             return worker.ask(request, messages.Measured).measurement
+        except WorkerFailure as failure:
+            raise failure.as_error() from failure
+        finally:
+            worker.close()
+
+    def profile(
+        self, plan: Plan = NAIVE, tell: Callable[[str], None] = lambda message: None
+    ) -> ProfileParts:
+        """All that is measured of a plan, one after the other in one process, each so that it does
+        not spoil the next. Phases must be there; of anything else a note says why it is not."""
+        worker = self.worker()
+        try:
+            worker.ask(self.start(plan), messages.Started)
+            tell("measuring where the time of a step goes")
+            request = messages.MeasurePhases(steps=PHASE_STEPS)
+            measured = worker.ask(request, messages.Measured).measurement
+            return measure_parts(worker, measured, tell)
         except WorkerFailure as failure:
             raise failure.as_error() from failure
         finally:

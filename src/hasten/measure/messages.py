@@ -9,7 +9,7 @@ from hasten.records.environment import Environment
 from hasten.records.finding import Place
 from hasten.records.measurement import Measurement, Memory
 from hasten.records.plan import Plan, Rung
-from hasten.records.profile import PeakMemory, SyncSite
+from hasten.records.profile import Bound, Ceilings, Launches, PeakMemory, SyncSite
 from hasten.records.traits import Reduction, Traits
 from hasten.records.trial import Offer
 
@@ -117,6 +117,40 @@ class ExportTrace(Request, frozen=True, kw_only=True):
 
 class TraceExported(Reply, frozen=True, kw_only=True):
     steps: int
+
+
+class MeasureBounds(Request, frozen=True, kw_only=True):
+    """What steps take without the loader, and without the optimizer."""
+
+
+class BoundsMeasured(Reply, frozen=True, kw_only=True):
+    bounds: tuple[Bound, ...]
+
+
+class CountLaunches(Request, frozen=True, kw_only=True):
+    pass
+
+
+class LaunchesCounted(Reply, frozen=True, kw_only=True):
+    launches: Launches
+
+
+class CountWork(Request, frozen=True, kw_only=True):
+    pass
+
+
+class WorkCounted(Reply, frozen=True, kw_only=True):
+    flops: dict[str, float]
+    """Of a step, by the type that they are computed in."""
+    moved_bytes: float
+
+
+class MeasureCeilings(Request, frozen=True, kw_only=True):
+    pass
+
+
+class CeilingsMeasured(Reply, frozen=True, kw_only=True):
+    ceilings: Ceilings
 
 
 class ReadMemory(Request, frozen=True, kw_only=True):
@@ -230,6 +264,10 @@ AnyRequest = (
     | FindSyncs
     | MeasurePeak
     | ExportTrace
+    | MeasureBounds
+    | CountLaunches
+    | CountWork
+    | MeasureCeilings
     | ReadMemory
     | DigestData
     | Trace
@@ -244,6 +282,10 @@ AnyReply = (
     | SyncsFound
     | PeakMeasured
     | TraceExported
+    | BoundsMeasured
+    | LaunchesCounted
+    | WorkCounted
+    | CeilingsMeasured
     | MemoryRead
     | DataDigested
     | BaselineTraced

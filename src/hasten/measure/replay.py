@@ -37,6 +37,8 @@ USUAL_S = 10.0
 """For all rounds, where steps are fast enough."""
 LIMIT_S = 60.0
 """For the fewest rounds that give an interval."""
+FEWEST_KEPT = 4
+"""Of slow steps, so that it is not one batch alone that stays in every cache."""
 MEMORY_SHARE = 0.1
 """Of what is free, for batches that are kept."""
 
@@ -49,7 +51,7 @@ def measure_bounds(run: Run, source: Iterator[Any]) -> tuple[Bound, ...]:
     step_s = time_block(run, source, PROBED_STEPS)[0] / PROBED_STEPS
     steps = max(1, round(BLOCK_S / step_s))
     rounds = rounds_for(step_s, steps, unmeasured=prefetched(run.pipeline.loader) + 1)
-    kept = keep_batches(run, source, steps)
+    kept = keep_batches(run, source, max(steps, FEWEST_KEPT))
     ways: dict[str, Block] = {
         "real": lambda: _per_row(time_block(run, source, steps)),
         "loader": lambda: _per_row(replay_block(run, kept, steps)),
@@ -73,10 +75,10 @@ def rounds_for(step_s: float, steps: int, *, unmeasured: int) -> int:
     return max(MINIMUM_ROUNDS, int(USUAL_S / round_s))
 
 
-def keep_batches(run: Run, source: Iterator[Any], steps: int) -> list[Any]:
+def keep_batches(run: Run, source: Iterator[Any], wanted: int) -> list[Any]:
     """Batches of the usual size that the next steps train on, on the device, as they are there.
 
-    Fewer than ``steps`` where they take much memory, and always one.
+    Fewer than ``wanted`` where they take much memory, and always one.
     """
     first = next(source)
     run.step(first)
@@ -84,7 +86,7 @@ def keep_batches(run: Run, source: Iterator[Any], steps: int) -> list[Any]:
     budget = MEMORY_SHARE * _free_bytes(run.pipeline.device)
     each = sum(tensor.nbytes for tensor in batches.tensors_of(kept[0]))
     fitting = int(budget / max(each, 1))
-    for _ in range(min(steps, fitting) - 1):
+    for _ in range(min(wanted, fitting) - 1):
         batch = next(source)
         run.step(batch)
         if batches.rows_in(batch) == batches.rows_in(first):  # not the last one of an epoch

@@ -49,3 +49,7 @@ class Measurement(Record, frozen=True, kw_only=True):
         names = Phases.__struct_fields__
         columns = {name: [getattr(step, name) for step in self.steps] for name in names}
         return Phases(**{name: statistics.median(column) for name, column in columns.items()})
+
+    def step_s(self) -> float:
+        """Of the median step, waits included."""
+        return statistics.median(step.total_s() for step in self.steps)

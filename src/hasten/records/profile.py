@@ -115,6 +115,30 @@ class PeakMemory(Record, frozen=True, kw_only=True):
     """The lines that allocated most of the activations and of the rest."""
 
 
+class ProfileParts(Record, frozen=True, kw_only=True):
+    """What was measured of one plan, as far as it could be; ``notes`` say why something is not."""
+
+    measurement: Measurement
+    syncs: tuple[SyncSite, ...] = ()
+    launches: Launches | None = None
+    ceilings: Ceilings | None = None
+    work: Work | None = None
+    memory: PeakMemory | None = None
+    bounds: tuple[Bound, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Diagnosis(Record, frozen=True, kw_only=True):
+    """What is made of the measured parts."""
+
+    limit: Limit
+    why: str
+    next: tuple[str, ...]
+    bounds: tuple[Bound, ...]
+    """Those that were measured, and those that can be reckoned."""
+    findings: tuple[Finding, ...]
+
+
 class ProfileReport(Record, frozen=True, kw_only=True):
     task: str
     plan: Plan
