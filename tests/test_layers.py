@@ -32,7 +32,7 @@ LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 
 NO_TORCH = {"errors", "records", "stats", "report", "scan"}
 """Nowhere in these."""
-NO_TORCH_AT_IMPORT = {"", "host", "flow", "cli", "__main__"}
+NO_TORCH_AT_IMPORT = {"", "host", "monitor", "flow", "cli", "__main__"}
 """Inside functions only; "" is the package itself."""
 FRONT_DOOR = {"__version__"}
 """What every room may take from the package itself; its lazy names would hide their rooms."""
@@ -212,7 +212,8 @@ def test_the_report_never_imports_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["hasten.host.cores", "hasten.cli.main", "hasten.flow", "hasten"]
+    "module",
+    ["hasten.host.cores", "hasten.monitor.regions", "hasten.cli.main", "hasten.flow", "hasten"],
 )
 def test_torch_is_found_at_import_where_only_functions_may_import_it(module: str) -> None:
     for source in ("import torch", "class C:\n    import torch", "if True:\n    import torch"):

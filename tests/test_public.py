@@ -67,6 +67,7 @@ NAMES = [
     "TrainingOptimizer",
     "evaluate",
     "fit",
+    "profiled",
     "register_technique",
 ]
 

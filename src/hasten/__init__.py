@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hasten.config import OptimizationLevel as OptimizationLevel
     from hasten.config import PerformanceConfig as PerformanceConfig
     from hasten.errors import HastenError as HastenError
+    from hasten.monitor.regions import profiled as profiled
     from hasten.optimizer import ModelOptimizer as ModelOptimizer
     from hasten.optimizer import PerformanceOptimizer as PerformanceOptimizer
     from hasten.optimizer import TrainingOptimizer as TrainingOptimizer
@@ -54,6 +55,7 @@ _HOMES = {
     "TrainingOptimizer": "hasten.optimizer",
     "evaluate": "hasten.runtime.evaluate",
     "fit": "hasten.train.fit",
+    "profiled": "hasten.monitor.regions",
     "register_technique": "hasten.techniques.registry",
 }
 

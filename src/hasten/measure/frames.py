@@ -2,7 +2,6 @@
 
 import linecache
 import sysconfig
-from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice, takewhile
 from pathlib import Path
@@ -13,10 +12,11 @@ import numpy as np
 import torch
 
 from hasten.records.finding import Place
-from hasten.task.places import is_ours, shown
+from hasten.task.places import shown
 
 _STDLIB = Path(sysconfig.get_path("stdlib"))
-_TOOLS = (Path(torch.__file__).parent, Path(np.__file__).parent)
+_TOOLS = (Path(torch.__file__).parent, Path(np.__file__).parent, Path(__file__).parent)
+"""With the room that watches."""
 
 
 class Line(NamedTuple):
@@ -32,11 +32,13 @@ class Line(NamedTuple):
         return linecache.getline(*self).strip()
 
 
-def users_line(frame: FrameType) -> Line:
-    """The innermost one of the user's, libraries included; where there is none, as in an
-    optimizer's step, Hasten's own."""
-    chosen = _innermost(frame, _is_users) or _innermost(frame, _is_hastens) or frame
-    return Line(chosen.f_code.co_filename, chosen.f_lineno)
+def line_behind(frame: FrameType) -> Line:
+    """The innermost one that is not of torch, NumPy or Python itself, which wait because someone
+    asked them to: the user's, or that of a library. It is Hasten's own where Hasten asked, as for
+    an optimizer's step."""
+    while frame.f_back is not None and _is_a_tool(frame.f_code.co_filename):
+        frame = frame.f_back
+    return Line(frame.f_code.co_filename, frame.f_lineno)
 
 
 def line_below(file: str, frame: FrameType) -> Line | None:
@@ -63,31 +65,10 @@ def expression(frame: FrameType) -> str:
     return b"".join(encoded).decode()
 
 
-def _innermost(frame: FrameType, wanted: Callable[[str], bool]) -> FrameType | None:
-    return next((each for each in _outwards(frame) if wanted(each.f_code.co_filename)), None)
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
 @cache
-def _is_hastens(filename: str) -> bool:
-    return is_ours(filename)
-
-
-@cache
-def _is_users(filename: str) -> bool:
-    """Not of Hasten, torch, NumPy or Python itself: these wait because someone asked them to."""
+def _is_a_tool(filename: str) -> bool:
     path = Path(filename)
-    if filename.startswith("<frozen") or _is_hastens(filename):
-        return False
-    if path.is_relative_to(_STDLIB):
-        return bool({"site-packages", "dist-packages"} & {*path.parts}) and not _of_a_tool(path)
-    return not _of_a_tool(path)
-
-
-def _of_a_tool(path: Path) -> bool:
-    return any(path.is_relative_to(folder) for folder in _TOOLS)
+    if filename.startswith("<frozen") or any(map(path.is_relative_to, _TOOLS)):
+        return True
+    installed = {"site-packages", "dist-packages"} & {*path.parts}
+    return path.is_relative_to(_STDLIB) and not installed

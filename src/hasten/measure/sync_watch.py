@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
-from hasten.measure.frames import Line, users_line
+from hasten.measure.frames import Line, line_behind
 from hasten.measure.waits import kind_of_wait
 from hasten.measure.whereabouts import Call, Whereabouts
 from hasten.records.profile import SyncKind, SyncSite
@@ -66,14 +66,14 @@ class SyncWatch(TorchFunctionMode):
         """A call waits once, however many values it is for. A backward pass is many, and what it
         waited of its time is not known."""
         is_pass = call.func in _BACKWARD
-        tally = self._tallies[users_line(call.frame), kind]
+        tally = self._tallies[line_behind(call.frame), kind]
         tally.add(waits if is_pass else 1, None if is_pass else elapsed)
 
     def _hear(self, filename: str, line: int) -> None:
         """Torch has waited. Within a call that is watched, the call sees to it."""
         if self._told.waits is None:
             frame = _frame_at(filename, line)
-            self._tallies[users_line(frame), "other"].add(1, None)
+            self._tallies[line_behind(frame), "other"].add(1, None)
         else:
             self._told.waits += 1
 

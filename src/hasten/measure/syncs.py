@@ -49,9 +49,9 @@ def _held_by(pipeline: Pipeline) -> Iterator[Tensor]:
         yield from module.buffers() if module is not None else ()
     yield from batches.tensors_of(pipeline.carried_state)
     for optimizer in pipeline.optimizers:
-        for parameter, held in optimizer.state.items():
+        for held in optimizer.state.values():
             # But for counters of steps, which torch keeps on the host.
-            yield from (each for each in tensors_in(held) if each.shape == parameter.shape)
+            yield from (each for each in tensors_in(held) if each.dim())
 
 
 def _tensors_of(batch: Any) -> list[Tensor]:

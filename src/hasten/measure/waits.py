@@ -4,7 +4,7 @@ A copy between host and device waits unless it is ``non_blocking``. Whatever giv
 or a tensor whose size depends on values, waits for them. What is settled by shapes alone does not.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,9 +64,8 @@ def _make(call: Call) -> SyncKind | None:
 
 
 def _index(call: Call) -> SyncKind | None:
-    tensor, key = call.args[0], call.args[1]
-    parts = key if isinstance(key, tuple) else (key,)
-    if not call.on_device(tensor):
+    parts = _parts(call.args[1])
+    if not call.on_device(call.args[0]):
         return None
     if any(map(_is_mask, parts)):
         return None if _fills(call, parts) else "mask"
@@ -76,18 +75,28 @@ def _index(call: Call) -> SyncKind | None:
 
 
 def _assign(call: Call) -> SyncKind | None:
-    waits, value = _index(call), call.args[2]
-    if waits is None and isinstance(value, Tensor) and call.on_device(call.args[0]):
-        parts = call.args[1] if isinstance(call.args[1], tuple) else (call.args[1],)
-        return None if call.on_device(value) or _fills(call, parts) else "copy"
-    return waits
+    """A number of the host's fills what slices or a mask choose without a copy, and only that."""
+    tensor, parts, value = call.args[0], _parts(call.args[1]), call.args[2]
+    waits = _index(call)
+    if waits is not None or not call.on_device(tensor) or call.on_device(value):
+        return waits
+    if _fills(call, parts):
+        return None
+    many = isinstance(value, Tensor) and value.dim() > 0
+    one_place = len(parts) == tensor.dim() and all(isinstance(part, int) for part in parts)
+    scattered = any(isinstance(part, Tensor) for part in parts)
+    return "copy" if many or one_place or scattered else None
+
+
+def _parts(key: Any) -> tuple[Any, ...]:
+    return tuple(key) if isinstance(key, tuple) else (key,)
 
 
 def _is_mask(part: Any) -> bool:
     return isinstance(part, Tensor | np.ndarray) and str(part.dtype).endswith(("bool", "uint8"))
 
 
-def _fills(call: Call, parts: Iterable[Any]) -> bool:
+def _fills(call: Call, parts: tuple[Any, ...]) -> bool:
     """One number to where one mask says: no place has to be known for that."""
     if len(call.args) < 3 or sum(map(_is_mask, parts)) != 1:
         return False

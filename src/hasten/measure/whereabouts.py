@@ -127,7 +127,8 @@ class Supposed:
             # A move would have made a tensor of its own, and the one that was given stays put.
             result = torch.ops.aten.alias(result)
         for tensor in tensors_in(result):
-            if id(tensor) not in given:
+            # What is written to in place has been there, unless it was copied to.
+            if id(tensor) not in given or (on_device and call.func is not Tensor.copy_):
                 self._known[tensor] = on_device
         return result
 
