@@ -70,17 +70,22 @@ class Lab:
             worker.close()
 
     def profile(
-        self, plan: Plan = NAIVE, tell: Callable[[str], None] = lambda message: None
+        self,
+        plan: Plan = NAIVE,
+        tell: Callable[[str], None] = lambda message: None,
+        *,
+        trace: Path | None = None,
     ) -> ProfileParts:
         """All that is measured of a plan, one after the other in one process, each so that it does
-        not spoil the next. Phases must be there; of anything else a note says why it is not."""
+        not spoil the next. Phases must be there; of anything else a note says why it is not.
+        ``trace`` is a file to write some steps to."""
         worker = self.worker()
         try:
             worker.ask(self.start(plan), messages.Started)
             tell("measuring where the time of a step goes")
             request = messages.MeasurePhases(steps=PHASE_STEPS)
             measured = worker.ask(request, messages.Measured).measurement
-            return measure_parts(worker, measured, tell)
+            return measure_parts(worker, measured, trace, tell)
         except WorkerFailure as failure:
             raise failure.as_error() from failure
         finally:

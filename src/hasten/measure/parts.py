@@ -1,6 +1,7 @@
 """The parts of a profile behind its phases: a part that fails is a note, and the others go on."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from hasten.errors import HastenError
@@ -11,13 +12,15 @@ from hasten.records.measurement import Measurement
 from hasten.records.profile import Ceilings, ProfileParts, Work
 
 R = TypeVar("R", bound=messages.Reply)
+SYNC_STEPS = 5
+"""Enough for a line that waits in every second step or so."""
 
 
 def measure_parts(
-    worker: Worker, measured: Measurement, tell: Callable[[str], None]
+    worker: Worker, measured: Measurement, trace: Path | None, tell: Callable[[str], None]
 ) -> ProfileParts:
     """Of a worker whose phases were measured just before. Blocks that are timed come first: the
-    profiler, once it was started, makes every later step slower."""
+    profiler, once it was started, makes every later step slower. ``trace`` is a file to write."""
     notes: list[str] = []
 
     def ask(doing: str, request: messages.Request, reply: type[R]) -> R | None:
@@ -33,16 +36,30 @@ def measure_parts(
         messages.MeasureBounds(),
         messages.BoundsMeasured,
     )
+    waits = ask(
+        "watching where the host waits for the device",
+        messages.FindSyncs(steps=SYNC_STEPS),
+        messages.SyncsFound,
+    )
     counted = ask("counting arithmetic", messages.CountWork(), messages.WorkCounted)
     launched = ask("counting launches", messages.CountLaunches(), messages.LaunchesCounted)
     limits = ask("measuring ceilings", messages.MeasureCeilings(), messages.CeilingsMeasured)
     ceilings = limits.ceilings if limits else None
+    peak = ask("following the memory of a step", messages.MeasurePeak(), messages.PeakMeasured)
+    traced = trace is not None and ask(
+        f"writing a trace to {trace}",
+        messages.ExportTrace(path=str(trace.absolute())),
+        messages.TraceExported,
+    )
     return ProfileParts(
         measurement=measured,
         bounds=replayed.bounds if replayed else (),
+        syncs=waits.sites if waits else (),
         launches=launched.launches if launched else None,
         ceilings=ceilings,
         work=_work(counted, ceilings, measured.step_s(), notes),
+        memory=peak.memory if peak else None,
+        trace=str(trace) if traced else None,
         notes=tuple(notes),
     )
 

@@ -125,6 +125,8 @@ class ProfileParts(Record, frozen=True, kw_only=True):
     work: Work | None = None
     memory: PeakMemory | None = None
     bounds: tuple[Bound, ...] = ()
+    trace: str | None = None
+    """The file that holds some steps, where one was asked for."""
     notes: tuple[str, ...] = ()
 
 
