@@ -42,6 +42,8 @@ WITHOUT = {
     "syncs": "never waiting for the device",
     "optimizer": "a free optimizer",
 }
+SLOWEST = 4
+"""Kernels that are shown; the document has some more."""
 Rows = list[tuple[str, str]]
 
 
@@ -147,11 +149,12 @@ def _launches(launches: Launches | None, what: str) -> Rows:
     if launches is None:
         return [("asked of it", "not measured")]
     busy = launches.device_s / launches.step_s if launches.step_s else 0.0
+    slowest = sorted(launches.slowest.items(), key=lambda each: -each[1])
     computing = f"{duration(launches.device_s)} of {duration(launches.step_s)}, {100 * busy:.0f} %"
     return [
         ("asked of it", f"{launches.per_step:,.0f} {what} a step"),
         ("computing", computing),
-        *(("slowest", f"{duration(s)}  {name}") for name, s in launches.slowest.items()),
+        *(("slowest", f"{duration(seconds)}  {name}") for name, seconds in slowest[:SLOWEST]),
     ]
 
 
