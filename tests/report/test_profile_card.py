@@ -140,7 +140,7 @@ def test_what_the_device_does_is_told_beside_what_it_could() -> None:
         "slowest      800 us  sgemm_128x64",
         "400 us  vectorized_elementwise_kernel",
         "arithmetic   2.5 GFLOP a step, 250 GFLOP/s in fp32: 0.5 % of the step at full speed",
-        "the rest     4 GB moved a step: 10.0 %",
+        "moved        4 GB a step beside it: 10.0 %",
         "at most      fp32 50 TFLOP/s, tf32 350 TFLOP/s, bf16 700 TFLOP/s, memory 4 TB/s",
         "one launch   3 us at least",
     ]

@@ -172,7 +172,7 @@ def _work(work: Work | None) -> Rows:
     done = f"{rate(work.flops)}FLOP a step, {rate(work.flops_per_s)}FLOP/s in {work.computed_in}"
     return [
         ("arithmetic", f"{done}: {100 * work.share:.1f} % of the step at full speed"),
-        ("the rest", f"{rate(work.moved_bytes)}B moved a step: {100 * work.moved_share:.1f} %"),
+        ("moved", f"{rate(work.moved_bytes)}B a step beside it: {100 * work.moved_share:.1f} %"),
     ]
 
 
