@@ -9,7 +9,7 @@ from hasten.measure import messages
 from hasten.measure.compare import Arm, warm_up
 from hasten.measure.parts import measure_parts
 from hasten.measure.worker import Worker, WorkerFailure
-from hasten.records.measurement import Measurement, Memory
+from hasten.records.measurement import Memory
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.profile import ProfileParts
 
@@ -52,18 +52,6 @@ class Lab:
         try:
             request = messages.Describe(task=self.task, seed=self.seed, plans=plans)
             return worker.ask(request, messages.Described)
-        except WorkerFailure as failure:
-            raise failure.as_error() from failure
-        finally:
-            worker.close()
-
-    def measure(self, plan: Plan = NAIVE) -> Measurement:
-        """Phases of a step under a plan, in a process of its own."""
-        worker = self.worker()
-        try:
-            worker.ask(self.start(plan), messages.Started)
-            request = messages.MeasurePhases(steps=PHASE_STEPS)
-            return worker.ask(request, messages.Measured).measurement
         except WorkerFailure as failure:
             raise failure.as_error() from failure
         finally:

@@ -7,10 +7,8 @@ from pathlib import Path
 from hasten.diagnose.diagnose import diagnose
 from hasten.errors import HastenError
 from hasten.measure.lab import Lab
-from hasten.measure.messages import Described
-from hasten.records.measurement import Measurement
 from hasten.records.plan import NAIVE, Plan
-from hasten.records.profile import Diagnosis, Limit, ProfileParts, ProfileReport
+from hasten.records.profile import Diagnosis, ProfileReport
 from hasten.records.recipe import read_recipe
 
 
@@ -33,13 +31,19 @@ def profile(
         tell(f"building {task} and running one step")
         described = lab.describe(plan)
         parts = lab.profile(plan, tell, trace=trace)
-    found = diagnosis_of(parts, described, task, plan)
+    found = diagnose(
+        parts,
+        described.traits.model,
+        described.environment.device,
+        task_place=described.task_place,
+        model_place=described.model_place,
+    )
     return ProfileReport(
         task=task,
         plan=plan,
         limit=found.limit,
         why=found.why,
-        next=found.next,
+        next=_next(task, plan, found),
         environment=described.environment,
         traits=described.traits,
         measurement=parts.measurement,
@@ -56,32 +60,8 @@ def profile(
     )
 
 
-def diagnosis_of(parts: ProfileParts, described: Described, task: str, plan: Plan) -> Diagnosis:
-    """By the phases alone."""
-    findings = diagnose(
-        parts.measurement,
-        described.traits.model,
-        task_place=described.task_place,
-        model_place=described.model_place,
-    )
-    tune = [f"hasten tune {task} tries what answers this, and proves what helps."]
-    limit, why = _limit(parts.measurement)
-    return Diagnosis(
-        limit=limit,
-        why=why,
-        next=(*(tune if plan == NAIVE and findings else ()), *(each.advice for each in findings)),
-        bounds=parts.bounds,
-        findings=tuple(findings),
-    )
-
-
-def _limit(measurement: Measurement) -> tuple[Limit, str]:
-    step = measurement.typical_step()
-    total = step.total_s() or 1.0
-    if step.data_wait_s > total / 2:
-        share = 100 * step.data_wait_s / total
-        return "input-bound", f"{share:.0f} % of a step is spent waiting for the next batch"
-    if step.optimizer_s > total / 2:
-        share = 100 * step.optimizer_s / total
-        return "optimizer-bound", f"{share:.0f} % of a step is spent updating the weights"
-    return "balanced", "neither the loader nor the update takes half of a step"
+def _next(task: str, plan: Plan, found: Diagnosis) -> tuple[str, ...]:
+    """Tuning tries the advice that a technique answers; what is left is for the author."""
+    if plan != NAIVE or not found.findings:
+        return found.next
+    return (f"hasten tune {task} tries what answers this, and proves what helps.", *found.next)
