@@ -185,6 +185,14 @@ def test_a_bound_has_its_interval_and_how_it_was_found() -> None:
     ]
 
 
+def test_a_finding_has_its_place_and_its_advice_unless_that_stands_above() -> None:
+    (line,) = sections(show(PROFILE))["Findings"]
+    title = "data-wait  40 % of a step is spent waiting for the next batch (train.py:12)"
+    assert line == f"{title}. Fetch whole batches at once."
+    (line,) = sections(show(replace(PROFILE, next=(FINDING.advice,))))["Findings"]
+    assert line == title
+
+
 def test_empty_states_say_so() -> None:
     empty = replace(PROFILE, next=(), bounds=(), findings=(), notes=())
     found = sections(show(empty))

@@ -61,9 +61,8 @@ def _of_the_loader(shares: Shares, place: Place | None) -> list[Finding | None]:
 
 def _of_the_optimizer(parts: ProfileParts, shares: Shares, place: Place | None) -> Finding | None:
     measured = [saved_by(bound) for bound in parts.bounds if bound.without == "optimizer"]
-    share = (
-        measured[0] if measured else parts.measurement.typical_step().optimizer_s / shares.step_s
-    )
+    step = parts.measurement.typical_step()
+    share = measured[0] if measured else step.optimizer_s / shares.step_s
     return _finding(
         "slow-optimizer",
         "updating the weights",

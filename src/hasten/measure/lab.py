@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from hasten.measure import messages
 from hasten.measure.compare import Arm, warm_up
 from hasten.measure.parts import measure_parts
@@ -73,7 +75,10 @@ class Lab:
             tell("measuring where the time of a step goes")
             request = messages.MeasurePhases(steps=PHASE_STEPS)
             measured = worker.ask(request, messages.Measured).measurement
-            return measure_parts(worker, measured, trace, tell)
+            applied = worker.ask(messages.Warm(steps=1), messages.Warmed).applied
+            lost = [str(each) for each in applied if each.outcome != "done"]
+            parts = measure_parts(worker, measured, trace, tell)
+            return msgspec.structs.replace(parts, notes=(*lost, *parts.notes))
         except WorkerFailure as failure:
             raise failure.as_error() from failure
         finally:

@@ -55,7 +55,7 @@ def profile_card(report: ProfileReport) -> RenderableType:
     sections += _section("What the device does", _grid(_device(report)))
     sections += _section(*_memory(report.memory))
     sections += _section("What could be gained at most", _bounds(report.bounds))
-    sections += _section("Findings", _findings(report.findings))
+    sections += _section("Findings", _findings(report))
     if report.notes:
         sections += _section("Notes", Text("\n".join(map(printable, report.notes))))
     sections += [Text(f"\n{_ending(report)}")]
@@ -203,15 +203,17 @@ def _bound(bound: Bound) -> str:
     return f"{bound.ratio:.2f}x ({bound.low:.2f} to {bound.high:.2f}): {bound.how}"
 
 
-def _findings(findings: tuple[Finding, ...]) -> RenderableType:
-    if not findings:
+def _findings(report: ProfileReport) -> RenderableType:
+    if not report.findings:
         return Text("None.")
-    return _grid([(each.code, _finding(each)) for each in findings])
+    return _grid([(each.code, _finding(each, report.next)) for each in report.findings])
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: Finding, told: tuple[str, ...]) -> str:
+    """With its advice, unless that stands above."""
     where = f" ({finding.place})" if finding.place else ""
-    return f"{finding.title}{where}. {finding.advice}"
+    advice = "" if finding.advice in told else f". {finding.advice}"
+    return f"{finding.title}{where}{advice}"
 
 
 def _ending(report: ProfileReport) -> str:
