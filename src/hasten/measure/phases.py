@@ -13,10 +13,12 @@ parts. The marks cost a few microseconds a step.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from hasten.measure.blocks import wait_for, warm
-from hasten.measure.marks import marks_for
+from hasten.measure.marks import Marks, marks_for
 from hasten.records.measurement import Measurement, Phases
 from hasten.runtime.memory import read_memory
 from hasten.runtime.run import Run
@@ -49,27 +51,31 @@ def measure_phases(run: Run, source: Iterator[Any], steps: int) -> Measurement:
     first_batch_s, first_step_s = has_batch - began, time.perf_counter() - has_batch
     step_s = warm(run, source, WARM)
     count = min(steps, max(FEWEST, int(ENOUGH_S / max(step_s, 1e-9))))
-    phases, rows, losses = _measure(run, source, count)
+    marks = marks_for(run.pipeline.device, expected=MARKS * count + 1)
+    marked = mark_steps(run, source, count, marks)
     return Measurement(
-        steps=phases,
-        rows=rows,
-        losses=losses,
+        steps=phases_of(marked.names, marks.spans()),
+        rows=tuple(marked.rows),
+        losses=tuple(float(loss.detach()) for loss in marked.losses),
         first_batch_s=first_batch_s,
         first_step_s=first_step_s,
         memory=read_memory(),
     )
 
 
-Measured = tuple[tuple[Phases, ...], tuple[int, ...], tuple[float, ...]]
+class Marked(NamedTuple):
+    """Of some steps: the phases as they began, the rows, and the losses, which nobody has read."""
+
+    names: list[str]
+    rows: list[int]
+    losses: list[Tensor]
 
 
-def _measure(run: Run, source: Iterator[Any], steps: int) -> Measured:
-    """Phases, rows and loss of each step. Losses are read at the end: reading one waits for it."""
-    losses, rows, names = [], [], []
-    marks = marks_for(run.pipeline.device, expected=MARKS * steps + 1)
+def mark_steps(run: Run, source: Iterator[Any], steps: int, marks: Marks) -> Marked:
+    marked = Marked([], [], [])
 
     def mark(phase: str) -> None:
-        names.append(phase)
+        marked.names.append(phase)
         marks.mark()
 
     with marking(run, mark):
@@ -77,11 +83,10 @@ def _measure(run: Run, source: Iterator[Any], steps: int) -> Measured:
             mark("data_wait_s")
             batch = next(source)
             mark("host_s")
-            losses.append(run.step(batch))
-            rows.append(batches.rows_in(batch))
+            marked.losses.append(run.step(batch))
+            marked.rows.append(batches.rows_in(batch))
         mark("data_wait_s")
-    phases = phases_of(names, marks.spans())
-    return phases, tuple(rows), tuple(float(loss.detach()) for loss in losses)
+    return marked
 
 
 @contextmanager
