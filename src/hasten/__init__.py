@@ -65,7 +65,8 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'hasten' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = found = getattr(importlib.import_module(_HOMES[name]), name)
+    return found  # and from now on without this function
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,6 @@
 """Every wait at its line, with its count, and none that is not there."""
 
+import inspect
 import math
 from collections.abc import Callable
 
@@ -10,7 +11,9 @@ from torch.overrides import _get_current_function_mode_stack
 
 from hasten.measure import messages
 from hasten.measure.lab import Lab
+from hasten.measure.sync_watch import SyncWatch
 from hasten.measure.syncs import find_syncs
+from hasten.measure.whereabouts import Supposed
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.profile import SyncSite
 from hasten.runtime.run import Run
@@ -18,7 +21,7 @@ from hasten.task.load import load_factory
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state, seed_everything
 from hasten.task.task import Task
-from sync_marks import WAITING, found_in, planted_in
+from sync_marks import WAITING, found_in, planted_in, pretend_sync_mode, wait
 from tasks import waiting
 
 pytestmark = pytest.mark.skipif(
@@ -234,3 +237,19 @@ def test_a_wait_of_an_optimizer_of_torchs_stands_where_the_step_is_asked_for() -
     (site,) = watch(make)
     assert (site.kind, site.per_step, site.code) == ("item", 2.0, "optimizer.step()")
     assert site.place.path.endswith("hasten/step/eager.py")
+
+
+def test_where_torch_tells_of_waits_its_word_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_sync_mode(monkeypatch)
+    weight = torch.ones(2, requires_grad=True)
+    weight.register_hook(lambda gradient: wait())
+    watch = SyncWatch(Supposed(), torch_tells=True)
+    with watch.watching():
+        weight.sum().item()  # of which torch tells nothing
+        wait()
+        for _ in range(2):
+            weight.sum().backward()
+    outside, within = sorted(watch.sites(1), key=lambda site: site.per_step)
+    assert (outside.per_step, outside.code) == (1, inspect.getsource(wait).splitlines()[-1].strip())
+    assert (within.per_step, within.code) == (2, "weight.sum().backward()")
+    assert {(site.kind, site.cost_s) for site in (outside, within)} == {("other", None)}

@@ -219,3 +219,23 @@ assert "torch" not in sys.modules
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert [json.loads(line)["path"] for line in done.stdout.splitlines()] == ["told"]
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("level", [logging.NOTSET, logging.INFO])
+def test_a_region_does_not_break_what_is_compiled(log: Collected, level: int) -> None:
+    graphs = []
+
+    def backend(module: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        graphs.append(module)
+        return module
+
+    @hasten.profiled("double")
+    def double(values: torch.Tensor) -> torch.Tensor:
+        with hasten.profiled("inner"):
+            return values.sin() * 2
+
+    logging.getLogger("hasten.profiled").setLevel(level)
+    compiled = torch.compile(double, backend=backend, fullgraph=True)
+    assert torch.equal(compiled(torch.ones(2)), torch.ones(2).sin() * 2)
+    assert len(graphs) == 1
+    assert log.told == []

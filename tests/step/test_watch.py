@@ -1,6 +1,7 @@
 """What a step does on the host, seen without a device."""
 
 import random
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from hasten.step.watch import HostState
+from hasten.step.watch import HostState, hearing_syncs, noting_syncs
+from sync_marks import pretend_sync_mode, wait
 
 
 class Model(nn.Module):
@@ -88,3 +90,39 @@ def test_a_state_that_an_optimizer_does_not_write_in_place_is_noticed(
     state = HostState(model, [optimizer])
     act(optimizer)
     assert state.what_moved() == ("Adam keeps another state after each step" if moves else None)
+
+
+@pytest.fixture
+def sync_mode(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    return pretend_sync_mode(monkeypatch)
+
+
+def test_each_wait_is_heard_at_once_and_other_warnings_are_left_alone(
+    sync_mode: list[object],
+) -> None:
+    heard: list[int] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        show = warnings.showwarning
+        with hearing_syncs(lambda _, line: heard.append(line)):
+            for count in range(3):
+                wait()
+                assert len(heard) == count + 1
+            warnings.warn("of the user's own", stacklevel=1)
+        assert warnings.showwarning is show
+    assert [str(each.message) for each in caught] == ["of the user's own"]
+    assert heard == [wait.__code__.co_firstlineno + 2] * 3
+    assert sync_mode == [0, "warn", 0]
+
+
+def wait_and_raise() -> None:
+    with noting_syncs() as found:
+        wait()
+        assert len(found) == 1
+        raise ArithmeticError
+
+
+def test_the_mode_is_put_back_where_the_block_raises(sync_mode: list[object]) -> None:
+    with pytest.raises(ArithmeticError):
+        wait_and_raise()
+    assert sync_mode == [0, "warn", 0]

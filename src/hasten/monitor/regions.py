@@ -47,7 +47,7 @@ class Region:
         self.name = name
 
     def __enter__(self) -> None:
-        if LOG.isEnabledFor(logging.INFO) or _torch_profiles():
+        if _is_on():
             _innermost.set(_Open(self, _innermost.get()))
 
     def __exit__(
@@ -56,6 +56,8 @@ class Region:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if _torch_traces():
+            return
         opened = _innermost.get()
         if opened is not None and opened.region is self:
             _innermost.set(opened.outer)
@@ -73,6 +75,8 @@ class Region:
 
         @wraps(function)
         def timed(*args: P.args, **kwargs: P.kwargs) -> R:
+            if not _is_on():
+                return function(*args, **kwargs)
             with self:
                 return function(*args, **kwargs)
 
@@ -122,6 +126,17 @@ _innermost: ContextVar[_Open | None] = ContextVar("hasten.profiled", default=Non
 """Of this thread, and of this task where there are several."""
 _counts: "dict[str, count[int]]" = {}
 """How often each path has ended in this process."""
+
+
+def _is_on() -> bool:
+    return not _torch_traces() and (LOG.isEnabledFor(logging.INFO) or _torch_profiles())
+
+
+def _torch_traces() -> bool:
+    """Whether torch.compile is reading the code: what it makes of it has no regions, and is not
+    broken in pieces by them."""
+    compiler: Any = sys.modules.get("torch.compiler")
+    return compiler is not None and compiler.is_dynamo_compiling()
 
 
 def _torch_profiles() -> bool:
