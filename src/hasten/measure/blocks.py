@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -44,6 +45,17 @@ def warm(run: Run, source: Iterator[Any], steps: int) -> float:
         timed_steps(run, source, 1)
         preparing += 1
     return statistics.median(timed_steps(run, source, 1)[0] for _ in range(max(steps, 1)))
+
+
+@contextmanager
+def without_update(run: Run) -> Iterator[None]:
+    """Steps neither clip nor update; a captured step does all the same."""
+    own = vars(run.eager)
+    own["update_weights"] = lambda: None
+    try:
+        yield
+    finally:
+        del own["update_weights"]
 
 
 def prefetched(loader: object) -> int:

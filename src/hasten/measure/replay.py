@@ -24,7 +24,7 @@ import torch
 
 from hasten.errors import HastenError
 from hasten.host.cores import memory_allowed
-from hasten.measure.blocks import prefetched, time_block, timed_steps
+from hasten.measure.blocks import prefetched, time_block, timed_steps, without_update
 from hasten.measure.compare import BLOCK_S
 from hasten.records.profile import Bound
 from hasten.runtime.run import Run
@@ -108,12 +108,8 @@ def replay_block(run: Run, kept: list[Any], steps: int) -> tuple[float, int]:
 
 
 def _block_without_update(run: Run, source: Iterator[Any], steps: int) -> tuple[float, int]:
-    own = vars(run.eager)
-    own["update_weights"] = lambda: None
-    try:
+    with without_update(run):
         return time_block(run, source, steps)
-    finally:
-        del own["update_weights"]
 
 
 def interleave(ways: dict[str, Block], rounds: int) -> dict[str, list[float]]:

@@ -1,6 +1,6 @@
 """The arithmetic of one step: what is multiplied, in which type, and what is merely moved.
 
-Method: a whole eager step runs under a dispatch mode that sees every operation. Products,
+Method: forward and backward run eagerly under a dispatch mode that sees every operation. Products,
 convolutions and attention are counted by torch's own formulas, recurrent layers and attention on
 the CPU by ours, each under the type that it is computed in. Every other operation counts what it
 reads and writes, once each.
@@ -25,6 +25,7 @@ from torch.utils.flop_counter import (
     sdpa_flop_count,
 )
 
+from hasten.measure.blocks import without_update
 from hasten.measure.messages import WorkCounted
 from hasten.runtime.run import Run
 
@@ -41,9 +42,9 @@ ONLY_WRITE = (aten.copy_, aten.fill_, aten.zero_)
 
 
 def count_work(run: Run, source: Iterator[Any]) -> WorkCounted:
-    """Of the next step."""
+    """Of the next step, which does not update."""
     batch, counting = next(source), _Counting()
-    with torch.compiler.set_stance("force_eager"), counting:
+    with torch.compiler.set_stance("force_eager"), without_update(run), counting:
         run.eager(batch)
     return WorkCounted(flops=dict(counting.flops), moved_bytes=counting.moved_bytes)
 

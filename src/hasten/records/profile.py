@@ -77,7 +77,7 @@ class Work(Record, frozen=True, kw_only=True):
     fastest: str
     """The type with the highest ceiling here."""
     moved_bytes: float
-    """That all other operations read and write, each by itself, per step."""
+    """That all other operations of these read and write, each by itself, per step."""
     moved_share: float
     """Of the step that moving them would take at the ceiling."""
 
