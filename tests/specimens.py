@@ -8,6 +8,16 @@ from hasten.records.finding import Finding, Place
 from hasten.records.inference import InferenceReport, InferenceSize, Latency
 from hasten.records.measurement import Measurement, Memory, Phases
 from hasten.records.plan import NAIVE, Plan, RawPart, Rung
+from hasten.records.profile import (
+    Allocation,
+    Bound,
+    Ceilings,
+    Launches,
+    PeakMemory,
+    ProfileReport,
+    SyncSite,
+    Work,
+)
 from hasten.records.recipe import (
     RECIPE_FORMAT,
     Confirmation,
@@ -332,4 +342,89 @@ SUMMARY = TrainingSummary(
     checkpoint="out/step-640",
     log="out/events.jsonl",
     notes=("compile fell back",),
+)
+
+PEAK_MEMORY = PeakMemory(
+    peak_bytes=100 << 20,
+    parameters_bytes=10 << 20,
+    gradients_bytes=10 << 20,
+    optimizer_bytes=20 << 20,
+    activations_bytes=57 << 20,
+    other_bytes=3 << 20,
+    largest=(
+        Allocation(
+            place=Place(path="model.py", line=24), code="return self.layers(x)", held_bytes=48 << 20
+        ),
+        Allocation(place=None, code="the optimizer's update", held_bytes=1 << 20),
+    ),
+)
+
+PROFILE = ProfileReport(
+    task="train.py:make_task",
+    plan=NAIVE,
+    limit="launch-bound",
+    why="the device computes 23 % of the time",
+    next=("hasten tune train.py:make_task", "Capture the whole step in one CUDA graph."),
+    environment=msgspec.structs.replace(
+        ENVIRONMENT, device=Device(kind="cuda", name="Some GPU", count=1, memory_bytes=80 << 30)
+    ),
+    traits=TRAITS,
+    measurement=Measurement(
+        steps=(
+            Phases(
+                data_wait_s=0.004,
+                transfer_s=0.000_05,
+                forward_s=0.003,
+                backward_s=0.002,
+                optimizer_s=0.000_95,
+            ),
+        ),
+        rows=(64,),
+        losses=(0.7,),
+        first_step_s=0.1,
+        memory=Memory(host_bytes=300 << 20),
+    ),
+    syncs=(
+        SyncSite(
+            place=Place(path="train.py", line=41),
+            kind="item",
+            code="    running += loss.item()",
+            per_step=1.0,
+            cost_s=0.0021,
+        ),
+    ),
+    launches=Launches(
+        per_step=412.0,
+        device_s=0.0023,
+        step_s=0.01,
+        slowest={"sgemm_128x64": 0.0008, "vectorized_elementwise_kernel": 0.0004},
+    ),
+    ceilings=Ceilings(
+        flops_per_s={"fp32": 5.0e13, "tf32": 3.5e14, "bf16": 7.0e14},
+        bytes_per_s=4.0e12,
+        launch_s=3e-6,
+    ),
+    work=Work(
+        flops=2.5e9,
+        flops_per_s=2.5e11,
+        computed_in="fp32",
+        share=0.005,
+        fastest="bf16",
+        moved_bytes=4.0e9,
+        moved_share=0.1,
+    ),
+    memory=PEAK_MEMORY,
+    bounds=(
+        Bound(
+            without="loader",
+            ratio=1.31,
+            low=1.28,
+            high=1.35,
+            how="measured with one batch given again and again",
+        ),
+    ),
+    findings=(FINDING,),
+    notes=("the arithmetic of one operation was not counted: aten::odd",),
+    trace=None,
+    elapsed_s=31.0,
 )

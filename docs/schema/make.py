@@ -8,6 +8,7 @@ import msgspec
 
 from hasten.records.explanation import Explanations
 from hasten.records.inference import InferenceReport
+from hasten.records.profile import ProfileReport
 from hasten.records.recipe import Evidence
 from hasten.records.report import BenchReport, ProofReport
 from hasten.records.saved_bench import GateReport, SavedBench
@@ -17,6 +18,7 @@ from hasten.techniques.registry import recipe_schema
 
 DOCUMENTS = {
     "tune": Evidence,
+    "profile": ProfileReport,
     "bench": BenchReport,
     "bench-saved": SavedBench,
     "bench-against": GateReport,

@@ -43,14 +43,14 @@ def tune(
         described = lab.describe()
         journal.note(described.environment)
 
-        tell("measuring the naive training")
-        naive = lab.measure()
+        naive = lab.profile(NAIVE, tell)
         findings = diagnose(
             naive,
             described.traits.model,
+            described.environment.device,
             task_place=described.task_place,
             model_place=described.model_place,
-        )
+        ).findings
         for finding in findings:
             journal.note(finding)
 
@@ -84,8 +84,8 @@ def tune(
         seed=seed,
         environment=described.environment,
         traits=described.traits,
-        naive=naive,
-        findings=tuple(findings),
+        naive=naive.measurement,
+        findings=findings,
         control=control,
         trials=tuple(search.trials),
         plan=search.plan,

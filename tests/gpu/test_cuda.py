@@ -11,8 +11,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.data.batched import BatchedLoader
+from hasten.measure.marks import marks_for
+from hasten.measure.phases import marking, measure_phases
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run
+from hasten.step.watch import noting_syncs
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import seed_everything
 from hasten.task.task import Task
@@ -132,3 +135,35 @@ def test_a_recipe_is_proven_by_the_command(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "PROVEN" in ended.stdout
     assert (tmp_path / "out/recipe.toml").exists()
+
+
+def test_phases_by_events_train_as_plain_steps_do() -> None:
+    phased, plain = Run(Pipeline.from_task(_task())), Run(Pipeline.from_task(_task()))
+    seed_everything(7)
+    measurement = measure_phases(phased, phased.endless(), steps=40)
+    seed_everything(7)
+    losses = _train(plain, 40 + 6)[6:]
+    assert list(measurement.losses) == [float(loss) for loss in losses]
+    for one, other in zip(_weights(phased), _weights(plain), strict=True):
+        assert torch.equal(one, other)
+    assert all(step.forward_s > 0 and step.backward_s > 0 for step in measurement.steps)
+    assert all(step.graph_s == 0 for step in measurement.steps)
+
+
+def test_marks_do_not_make_the_host_wait() -> None:
+    run = Run(Pipeline.from_task(_task()))
+    source = run.endless()
+    _train(run, 3)
+    marks = marks_for(run.pipeline.device, expected=8)
+    batch = [each.cuda() for each in next(source)]
+    torch.cuda.synchronize()
+    with noting_syncs() as found, marking(run, lambda phase: marks.mark()):
+        run.step(batch)
+    assert found == []
+    assert all(span >= 0 for span in marks.spans())
+
+
+def test_a_replayed_step_is_one_phase() -> None:
+    run = Run(Pipeline.from_task(_task()), Plan(parts={"whole_step_graph": {}}))
+    measurement = measure_phases(run, run.endless(), steps=10)
+    assert sum(step.graph_s > 0 for step in measurement.steps) >= 8  # but an epoch's partial batch

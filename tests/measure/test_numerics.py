@@ -8,7 +8,6 @@ from torch import nn
 
 from hasten.measure import messages, numerics
 from hasten.measure.digests import digest_state
-from hasten.measure.phases import measure_phases
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run
 from hasten.stats.yardstick import Norms, excess
@@ -193,19 +192,6 @@ def test_a_digest_tells_shape_dtype_and_structure_apart() -> None:
 
 def test_bfloat16_has_a_digest_too() -> None:
     assert digest(torch.ones(3, dtype=torch.bfloat16)) != digest(torch.ones(3))
-
-
-def test_phases_are_measured_for_every_step_and_train_like_plain_steps() -> None:
-    phased = _run()
-    measurement = measure_phases(phased, phased.endless(), steps=6)
-    plain = _run()
-    source = plain.endless()
-    losses = [float(plain.step(next(source))) for _ in range(12)]
-    assert list(measurement.losses) == losses[6:]
-    assert len(measurement.steps) == len(measurement.rows) == 6
-    assert all(step.total_s() > 0 for step in measurement.steps)
-    for one, other in zip(phased.model.parameters(), plain.model.parameters(), strict=True):
-        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("role", ["baseline", "candidate"])

@@ -54,7 +54,9 @@ def test_a_duration_has_the_unit_that_suits_it(seconds: float, shown: str) -> No
     [
         (0, "0 B"),
         (1023, "1023 B"),
-        (1024, "1 KiB"),
+        (1024, "1.0 KiB"),
+        (10_239, "10.0 KiB"),
+        (10_240, "10 KiB"),
         (300 << 20, "300 MiB"),
         (1 << 30, "1.0 GiB"),
         (141 << 30, "141.0 GiB"),
@@ -92,7 +94,7 @@ def test_a_clock_has_hours_only_where_there_are_any(seconds: float, shown: str) 
     ("memory", "shown"),
     [
         (Memory(), "not measured"),
-        (Memory(host_bytes=1 << 20), "1 MiB of the process"),
+        (Memory(host_bytes=1 << 20), "1.0 MiB of the process"),
         (Memory(host_bytes=1 << 20, device_allocated_bytes=0), "0 B on the device"),
     ],
 )

@@ -12,7 +12,7 @@ import hasten
 from hasten.errors import HastenError
 from hasten.gallery.bloom import task as bloom
 from hasten.records.finding import Place
-from hasten.task import load
+from hasten.task import places
 from hasten.task.load import build_task, load_factory, place_of, user_error
 from hasten.task.task import Task
 
@@ -269,7 +269,7 @@ def test_the_gallery_counts_as_user_code() -> None:
 
 def test_hasten_is_left_out_wherever_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder above ours may be called gallery too."""
-    monkeypatch.setattr(load, "__file__", "/home/gallery/hasten/task/load.py")
+    monkeypatch.setattr(places, "HASTEN", Path("/home/gallery/hasten"))
     assert "x.py" not in shown_of_failure_in("/home/gallery/hasten/task/x.py")
     assert "x.py" in shown_of_failure_in("/home/gallery/x.py")
 

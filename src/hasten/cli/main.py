@@ -15,6 +15,7 @@ from hasten.cli.bench import bench
 from hasten.cli.env import env
 from hasten.cli.explain import explain
 from hasten.cli.output import print_json, say
+from hasten.cli.profile import profile
 from hasten.cli.prove import prove
 from hasten.cli.train import train
 from hasten.cli.tune import tune
@@ -37,7 +38,7 @@ def hasten() -> None:
     """
 
 
-for command in (tune, train, bench, prove, explain, env):
+for command in (tune, train, profile, bench, prove, explain, env):
     hasten.add_command(command)
 
 

@@ -1,1 +1,1 @@
-"""Measurement to findings: pure, ranked by what they could gain."""
+"""What was measured to what binds a step and to findings, ranked: pure."""

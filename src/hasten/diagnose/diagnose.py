@@ -1,91 +1,60 @@
 """Why a step is slow."""
 
-import statistics
+import msgspec
 
-from hasten.diagnose.thresholds import DATA_WAIT_SHARE, MODEL_SHARE, OPTIMIZER_SHARE
+from hasten.diagnose.findings import find
+from hasten.diagnose.limit import limit_of
+from hasten.diagnose.shares import shares_of, without_syncs
+from hasten.records.environment import Device
 from hasten.records.finding import Finding, Place
-from hasten.records.measurement import Measurement, Phases
+from hasten.records.profile import Bound, Diagnosis, Limit, ProfileParts
 from hasten.records.traits import ModelTraits
+
+ANSWERED_BY: dict[Limit, tuple[str, ...]] = {
+    "input-bound": ("data-wait", "transfer-bound"),
+    "optimizer-bound": ("slow-optimizer",),
+    "compute-bound": ("slow-precision", "compute-bound"),
+}
+"""Codes of the findings of a limit; those of the others are called as it is."""
+MOST_ADVICE = 4
 
 
 def diagnose(
-    measurement: Measurement,
+    parts: ProfileParts,
     model: ModelTraits,
+    device: Device,
     *,
     task_place: Place | None,
     model_place: Place | None,
-) -> list[Finding]:
-    """Findings of a measured run, the largest bound first."""
-    step = typical_step(measurement)
-    model_s = step.forward_s + step.backward_s
-    found = [
-        _finding(
-            step,
-            "data-wait",
-            DATA_WAIT_SHARE,
-            step.data_wait_s,
-            "waiting for the next batch",
-            "Fetch whole batches at once, or load them while the model computes.",
-            task_place,
-        ),
-        _finding(
-            step,
-            "slow-optimizer",
-            OPTIMIZER_SHARE,
-            step.optimizer_s,
-            "updating the weights",
-            "Update all parameters in one fused kernel.",
-            task_place,
-        ),
-        _finding(
-            step,
-            "eager-model",
-            MODEL_SHARE,
-            model_s,
-            "forward and backward, operation by operation",
-            "Compile the model.",
-            model_place or task_place,
-        ),
-        # What attention costs is not measured apart; the bound is all that the model takes.
-        _finding(
-            step,
-            "unfused-attention",
-            MODEL_SHARE,
-            model_s if "hand_written" in model.attention else 0.0,
-            "in the model, and its attention is written by hand",
-            "Call torch.nn.functional.scaled_dot_product_attention there, which never makes the "
-            "matrix of all pairs.",
-            model.hand_written_attention or model_place or task_place,
-        ),
-    ]
-    return sorted((each for each in found if each), key=lambda each: -each.bound)
-
-
-def typical_step(measurement: Measurement) -> Phases:
-    """The median of each phase. Medians of parts need not add up to the median of the whole."""
-    names = Phases.__struct_fields__
-    columns = {name: [getattr(step, name) for step in measurement.steps] for name in names}
-    return Phases(**{name: statistics.median(column) for name, column in columns.items()})
-
-
-def _finding(
-    step: Phases,
-    code: str,
-    threshold: float,
-    cost_s: float,
-    doing: str,
-    advice: str,
-    place: Place | None,
-) -> Finding | None:
-    total = step.total_s()
-    share = cost_s / total if total else 0.0
-    if share < threshold:
-        return None
-    return Finding(
-        code=code,
-        title=f"{100 * share:.0f} % of a step is spent {doing}",
-        advice=advice,
-        place=place,
-        cost_s=cost_s,
-        bound=1 / max(1 - share, 1e-9),
+) -> Diagnosis:
+    """What binds the step, and findings with the largest bound first."""
+    on_device = device.kind != "cpu"
+    bounds = _with_syncs(parts, on_device=on_device)
+    parts = msgspec.structs.replace(parts, bounds=bounds)
+    shares = shares_of(parts, on_device=on_device)
+    limit, why = limit_of(shares, model, parts.launches, parts.work)
+    findings = find(parts, shares, model, device, task_place=task_place, model_place=model_place)
+    return Diagnosis(
+        limit=limit,
+        why=why,
+        next=_advice(limit, findings),
+        bounds=bounds,
+        findings=tuple(findings),
     )
+
+
+def _with_syncs(parts: ProfileParts, *, on_device: bool) -> tuple[Bound, ...]:
+    """On the CPU nobody waits: its places are those that would, on a device."""
+    waited_s = sum(site.cost_s or 0.0 for site in parts.syncs)
+    if not on_device or parts.launches is None or not waited_s:
+        return parts.bounds
+    step_s = parts.measurement.step_s()
+    return (*parts.bounds, without_syncs(step_s, parts.launches.device_s, waited_s))
+
+
+def _advice(limit: Limit, findings: list[Finding]) -> tuple[str, ...]:
+    """That of the limit itself first."""
+    own = ANSWERED_BY.get(limit, (limit,))
+    first = [each for code in own for each in findings if each.code == code]
+    ranked = first + [each for each in findings if each.code not in own]
+    return tuple(dict.fromkeys(finding.advice for finding in ranked))[:MOST_ADVICE]

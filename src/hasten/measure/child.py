@@ -9,7 +9,6 @@ import faulthandler
 import math
 import os
 import signal
-import statistics
 import struct
 import sys
 import time
@@ -18,19 +17,23 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import torch
-from torch.utils.data import DataLoader
 
 from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
+from hasten.measure.blocks import time_block, timed_steps, warm
+from hasten.measure.ceilings import measure_ceilings
 from hasten.measure.evaluation import Evaluation, techniques_in_evaluation
+from hasten.measure.export import export_trace
+from hasten.measure.launches import count_launches
+from hasten.measure.peak import measure_peak
 from hasten.measure.phases import measure_phases
 from hasten.measure.placement import busiest_threads
-from hasten.measure.rest import wait_for_children_to_rest
+from hasten.measure.replay import measure_bounds
 from hasten.measure.resuming import train_for
 from hasten.measure.syncs import find_syncs
+from hasten.measure.work import count_work
 from hasten.records.applied import Applied
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
@@ -45,20 +48,19 @@ from hasten.task.traits import read_traits
 from hasten.techniques import registry
 
 PR_SET_PDEATHSIG = 1
-MOST_PREPARING = 32
-"""Steps that a plan may take to prepare, such as those before a capture."""
-USUAL_PREFETCH = 2
-"""What a DataLoader with workers prefetches per worker where nothing is set."""
 
 
 class Child:
     """The state of one worker: the task by its name and, once started, a run of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, began: float) -> None:
+        """``began`` is when the process was started, by the clock that all processes share."""
         self._factories: dict[str, Factory] = {}
         self._run: Run | None = None
         self._batches: Iterator[Any] = iter(())
         self._evaluation: Evaluation | None = None
+        self._import_s = time.monotonic() - began
+        self._build_s = 0.0
 
     def answer(self, request: messages.AnyRequest) -> messages.Reply:
         match request:
@@ -71,9 +73,7 @@ class Child:
             case messages.TimeBlock():
                 return self._time_block(request.steps)
             case messages.MeasurePhases():
-                return messages.Measured(
-                    measurement=measure_phases(self.run, self._batches, request.steps)
-                )
+                return self._measure_phases(request.steps)
             case messages.ReadOutcome():
                 return messages.OutcomeRead(memory=read_memory(), applied=self._applied())
             case messages.FindSyncs():
@@ -81,6 +81,20 @@ class Child:
                 return messages.SyncsFound(sites=find_syncs(self.run, self._batches, request.steps))
             case messages.ReadLatencies():
                 return self.evaluation.read()
+            case messages.MeasurePeak():
+                return messages.PeakMeasured(memory=measure_peak(self.run, self._batches))
+            case messages.ExportTrace():
+                path = Path(request.path)
+                return messages.TraceExported(steps=export_trace(self.run, self._batches, path))
+            case messages.MeasureBounds():
+                return messages.BoundsMeasured(bounds=measure_bounds(self.run, self._batches))
+            case messages.CountLaunches():
+                return messages.LaunchesCounted(launches=count_launches(self.run, self._batches))
+            case messages.CountWork():
+                return count_work(self.run, self._batches)
+            case messages.MeasureCeilings():
+                ceilings = measure_ceilings(self.run.pipeline.device)
+                return messages.CeilingsMeasured(ceilings=ceilings)
             case messages.DigestData():
                 return digests.digest_data(self.run, request.epochs, request.limit_s)
             case messages.Trace():
@@ -100,11 +114,16 @@ class Child:
             raise AssertionError("Start with evaluated_rows comes before this request")
         return self._evaluation
 
-    def _build(self, name: str, seed: int) -> Task:
+    def _load(self, name: str, seed: int) -> Factory:
         if name not in self._factories:
+            start = time.perf_counter()
             seed_everything(seed)  # a script may make its data where it is imported
             self._factories[name] = load_factory(name)
-        return build_task(self._factories[name], name, seed)
+            self._import_s += time.perf_counter() - start
+        return self._factories[name]
+
+    def _build(self, name: str, seed: int) -> Task:
+        return build_task(self._load(name, seed), name, seed)
 
     def _describe(self, request: messages.Describe) -> messages.Described:
         task = self._build(request.task, request.seed)
@@ -148,6 +167,8 @@ class Child:
     def _start(self, request: messages.Start) -> messages.Started:
         if request.proof is not None:
             numerics.make_deterministic()
+        self._load(request.task, request.seed)
+        start = time.perf_counter()
         task = self._build(request.task, request.seed)
         if request.evaluated_rows is not None:
             self._evaluation = Evaluation(task, request.plan, request.evaluated_rows)
@@ -156,6 +177,7 @@ class Child:
             numerics.switch_dropout_off(task.model)
         self._run = Run(Pipeline.from_task(task), request.plan)
         self._batches = self._run.endless()
+        self._build_s = time.perf_counter() - start
         return messages.Started(
             applied=tuple(self._run.applied),
             state=digests.digest_state(self._run.pipeline),
@@ -165,16 +187,11 @@ class Child:
         if self._evaluation is not None:
             return self._evaluation.warm(steps)
         start = time.perf_counter()
-        self._timed_steps(1)
-        wait_for_children_to_rest()
-        preparing = 0
-        while self.run.is_warming and preparing < MOST_PREPARING:
-            self._timed_steps(1)
-            preparing += 1
-        times = [self._timed_steps(1)[0] for _ in range(max(steps, 1))]
+        timed_steps(self.run, self._batches, 1)
+        step_s = warm(self.run, self._batches, steps)
         return messages.Warmed(
             elapsed_s=time.perf_counter() - start,
-            step_s=statistics.median(times),
+            step_s=step_s,
             applied=self._applied(),
             threads=() if self.run.pipeline.device.type == "cpu" else busiest_threads(),
         )
@@ -192,29 +209,16 @@ class Child:
     def _time_block(self, steps: int) -> messages.Block:
         if self._evaluation is not None:
             return self._evaluation.time_block(steps)
-        self._timed_steps(_prefetched(self.run.pipeline.loader) + 1)
-        elapsed, rows = self._timed_steps(steps)
+        elapsed, rows = time_block(self.run, self._batches, steps)
         return messages.Block(elapsed_s=elapsed, rows=rows)
 
-    def _timed_steps(self, steps: int) -> tuple[float, int]:
-        """Seconds and rows of whole steps, data wait included, until the device has done them."""
-        run, rows = self.run, 0
-        device = run.pipeline.device
-        start = time.perf_counter()
-        for _ in range(steps):
-            batch = next(self._batches)
-            run.step(batch)
-            rows += batches.rows_in(batch)
-        if device.type != "cpu":
-            torch.accelerator.synchronize(device)
-        return time.perf_counter() - start, rows
-
-
-def _prefetched(loader: object) -> int:
-    """Batches that loader workers may hold ready; a block must not count them as its own."""
-    if not isinstance(loader, DataLoader):
-        return 0
-    return loader.num_workers * (loader.prefetch_factor or USUAL_PREFETCH)
+    def _measure_phases(self, steps: int) -> messages.Measured:
+        measured = measure_phases(self.run, self._batches, steps)
+        return messages.Measured(
+            measurement=msgspec.structs.replace(
+                measured, import_s=self._import_s, build_s=self._build_s
+            )
+        )
 
 
 def _model_place(task: Task) -> Place | None:
@@ -226,9 +230,9 @@ def _model_place(task: Task) -> Place | None:
     return place_of(forward)
 
 
-def serve(requests: int, replies: int) -> None:
+def serve(requests: int, replies: int, began: float) -> None:
     """Answer until the other side closes its end."""
-    child = Child()
+    child = Child(began)
     while header := os.read(requests, 4):
         body = _read_exactly(requests, struct.unpack("<I", header)[0])
         request = msgspec.msgpack.decode(body, type=messages.AnyRequest)
@@ -283,4 +287,4 @@ if __name__ == "__main__":
         messages.DUMP_STACKS
     )  # written without Python's lock, which a hung task may hold
     sys.path.insert(0, str(Path.cwd()))
-    serve(int(sys.argv[1]), int(sys.argv[2]))
+    serve(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[4]))

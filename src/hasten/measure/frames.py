@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from hasten.records.finding import Place
-from hasten.task.places import shown
+from hasten.task.places import is_hastens, shown
 
 _STDLIB = Path(sysconfig.get_path("stdlib"))
 _TOOLS = (Path(torch.__file__).parent, Path(np.__file__).parent, Path(__file__).parent)
@@ -41,6 +41,17 @@ def line_behind(frame: FrameType) -> Line:
     return Line(frame.f_code.co_filename, frame.f_lineno)
 
 
+def line_below(file: str, frame: FrameType) -> Line | None:
+    """The innermost one of the user's among those that the innermost frame of ``file`` called;
+    None where they are all of torch or Hasten."""
+    each: FrameType | None = frame
+    while each is not None and each.f_code.co_filename != file:
+        if _is_users(each.f_code.co_filename):
+            return Line(each.f_code.co_filename, each.f_lineno)
+        each = each.f_back
+    return None
+
+
 def expression(frame: FrameType) -> str:
     """The text of the call that a frame is busy with."""
     code = frame.f_code
@@ -64,3 +75,8 @@ def _is_a_tool(filename: str) -> bool:
         return True
     installed = {"site-packages", "dist-packages"} & {*path.parts}
     return path.is_relative_to(_STDLIB) and not installed
+
+
+@cache
+def _is_users(filename: str) -> bool:
+    return not _is_a_tool(filename) and not is_hastens(Path(filename))

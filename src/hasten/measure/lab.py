@@ -1,16 +1,20 @@
 """Where one task is measured: makes worker processes, and ends them all when it is left."""
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from hasten.measure import messages
 from hasten.measure.compare import LOOKS_S, Arm, Contest, compare, warm_up
+from hasten.measure.parts import measure_parts
 from hasten.measure.turns import compare_in_turns
 from hasten.measure.worker import REPLY_LIMIT_S, Worker, WorkerFailure
-from hasten.records.measurement import Measurement
 from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.profile import ProfileParts
 from hasten.stats.paired import MARGIN
 
 PHASE_STEPS = 60
@@ -70,13 +74,26 @@ class Lab:
         finally:
             worker.close()
 
-    def measure(self, plan: Plan = NAIVE) -> Measurement:
-        """Phases of a step under a plan, in a process of its own."""
+    def profile(
+        self,
+        plan: Plan = NAIVE,
+        tell: Callable[[str], None] = lambda message: None,
+        *,
+        trace: Path | None = None,
+    ) -> ProfileParts:
+        """All that is measured of a plan, one after the other in one process, each so that it does
+        not spoil the next. Phases must be there; of anything else a note says why it is not.
+        ``trace`` is a file to write some steps to."""
         worker = self.worker()
         try:
             worker.ask(self.start(plan), messages.Started)
+            tell("measuring where the time of a step goes")
             request = messages.MeasurePhases(steps=PHASE_STEPS)
-            return worker.ask(request, messages.Measured).measurement
+            measured = worker.ask(request, messages.Measured).measurement
+            applied = worker.ask(messages.Warm(steps=1), messages.Warmed).applied
+            lost = [str(each) for each in applied if each.outcome != "done"]
+            parts = measure_parts(worker, measured, trace, tell)
+            return msgspec.structs.replace(parts, notes=(*lost, *parts.notes))
         except WorkerFailure as failure:
             raise failure.as_error() from failure
         finally:

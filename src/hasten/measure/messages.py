@@ -10,7 +10,7 @@ from hasten.records.environment import Environment
 from hasten.records.finding import Place
 from hasten.records.measurement import Measurement, Memory
 from hasten.records.plan import Plan, Rung
-from hasten.records.profile import SyncSite
+from hasten.records.profile import Bound, Ceilings, Launches, PeakMemory, SyncSite
 from hasten.records.traits import Reduction, Traits
 from hasten.records.trial import Offer
 
@@ -109,6 +109,58 @@ class FindSyncs(Request, frozen=True, kw_only=True):
 
 class SyncsFound(Reply, frozen=True, kw_only=True):
     sites: tuple[SyncSite, ...]
+
+
+class MeasurePeak(Request, frozen=True, kw_only=True):
+    """Follow what the steps of a run allocate."""
+
+
+class PeakMeasured(Reply, frozen=True, kw_only=True):
+    memory: PeakMemory
+
+
+class ExportTrace(Request, frozen=True, kw_only=True):
+    """Write a few steps of a run to a file, for others to show."""
+
+    path: str
+
+
+class TraceExported(Reply, frozen=True, kw_only=True):
+    steps: int
+
+
+class MeasureBounds(Request, frozen=True, kw_only=True):
+    """What steps take without the loader, and without the optimizer."""
+
+
+class BoundsMeasured(Reply, frozen=True, kw_only=True):
+    bounds: tuple[Bound, ...]
+
+
+class CountLaunches(Request, frozen=True, kw_only=True):
+    pass
+
+
+class LaunchesCounted(Reply, frozen=True, kw_only=True):
+    launches: Launches
+
+
+class CountWork(Request, frozen=True, kw_only=True):
+    pass
+
+
+class WorkCounted(Reply, frozen=True, kw_only=True):
+    flops: dict[str, float]
+    """Of a step, by the type that they are computed in."""
+    moved_bytes: float
+
+
+class MeasureCeilings(Request, frozen=True, kw_only=True):
+    pass
+
+
+class CeilingsMeasured(Reply, frozen=True, kw_only=True):
+    ceilings: Ceilings
 
 
 class ReadOutcome(Request, frozen=True, kw_only=True):
@@ -237,6 +289,12 @@ AnyRequest = (
     | ReadOutcome
     | FindSyncs
     | ReadLatencies
+    | MeasurePeak
+    | ExportTrace
+    | MeasureBounds
+    | CountLaunches
+    | CountWork
+    | MeasureCeilings
     | DigestData
     | Trace
     | TrainFor
@@ -250,6 +308,12 @@ AnyReply = (
     | OutcomeRead
     | SyncsFound
     | LatenciesRead
+    | PeakMeasured
+    | TraceExported
+    | BoundsMeasured
+    | LaunchesCounted
+    | WorkCounted
+    | CeilingsMeasured
     | DataDigested
     | BaselineTraced
     | CandidateTraced

@@ -1,18 +1,24 @@
 """Where the time of a step goes.
 
-Method: a clock is read between the parts of a step. On an accelerator the device is waited for at
-each reading, so that a phase is charged with its own work; that keeps host and device from
-overlapping, and the phases of a fast loop add up to more than its steps take. They say what to
-try, never what was gained.
+Method: the parts of a step are marked as they begin, and each is charged with the time up to the
+next mark. So the phases of a step add up to the step, whatever the step does, and steps to the
+loop. On CUDA the marks are events in the stream (``marks``): a phase is what it adds to the time of
+the device, and a wait for data that the device's own work hides counts as nothing.
+
+Limits: where the host is ahead of the device, what the host does is hidden; where it is behind, a
+phase is the time that the host takes to launch it. A step that is replayed as one graph has no
+parts. The marks cost a few microseconds a step.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-import torch
+from torch import Tensor
 
+from hasten.measure.blocks import wait_for, warm
+from hasten.measure.marks import Marks, marks_for
 from hasten.records.measurement import Measurement, Phases
 from hasten.runtime.memory import read_memory
 from hasten.runtime.run import Run
@@ -22,64 +28,104 @@ WARM = 5
 FEWEST = 5
 ENOUGH_S = 10.0
 """Of slow steps, fewer will do."""
+MARKS = 8
+"""Of a usual step."""
+PARTS = {
+    "transfer": "transfer_s",
+    "zero_grad": "optimizer_s",
+    "forward": "forward_s",
+    "backward": "backward_s",
+    "update_weights": "optimizer_s",
+}
+"""What the step calls, and the phase that begins with it."""
 
 
 def measure_phases(run: Run, source: Iterator[Any], steps: int) -> Measurement:
     """The first step is timed apart, a few more warm up, then ``steps`` are measured, or fewer
-    where they are slow."""
-    clock = _clock_for(run.pipeline.device)
-    began = clock()
-    run.step(next(source))
-    first_step_s = clock() - began
-    for _ in range(WARM):
-        run.step(next(source))
-    measured: list[tuple[Phases, int, float]] = []
-    start = time.monotonic()
-    while len(measured) < steps and (len(measured) < FEWEST or time.monotonic() - start < ENOUGH_S):
-        measured.append(_measure_step(run, source, clock))
+    where they are slow. All of them are steps of the training, to the bit."""
+    began = time.perf_counter()
+    batch = next(source)
+    has_batch = time.perf_counter()
+    run.step(batch)
+    wait_for(run.pipeline.device)
+    first_batch_s, first_step_s = has_batch - began, time.perf_counter() - has_batch
+    step_s = warm(run, source, WARM)
+    count = min(steps, max(FEWEST, int(ENOUGH_S / max(step_s, 1e-9))))
+    marks = marks_for(run.pipeline.device, expected=MARKS * count + 1)
+    marked = mark_steps(run, source, count, marks)
     return Measurement(
-        steps=tuple(phases for phases, _, _ in measured),
-        rows=tuple(rows for _, rows, _ in measured),
-        losses=tuple(loss for _, _, loss in measured),
+        steps=phases_of(marked.names, marks.spans()),
+        rows=tuple(marked.rows),
+        losses=tuple(float(loss.detach()) for loss in marked.losses),
+        first_batch_s=first_batch_s,
         first_step_s=first_step_s,
         memory=read_memory(),
     )
 
 
-def _measure_step(
-    run: Run, source: Iterator[Any], clock: Callable[[], float]
-) -> tuple[Phases, int, float]:
-    marks = [clock()]
-    batch = next(source)
-    marks.append(clock())
-    moved = run.transfer(batch)
-    marks.append(clock())
-    run.zero_grad()
-    loss = run.forward(moved)
-    marks.append(clock())
-    run.backward(loss)
-    marks.append(clock())
-    run.update()
-    marks.append(clock())
-    data, transfer, forward, backward, optimizer = (
-        after - before for before, after in pairwise(marks)
-    )
-    phases = Phases(
-        data_wait_s=data,
-        transfer_s=transfer,
-        forward_s=forward,
-        backward_s=backward,
-        optimizer_s=optimizer,
-    )
-    return phases, batches.rows_in(batch), float(loss.detach())
+class Marked(NamedTuple):
+    """Of some steps: the phases as they began, the rows, and the losses, which nobody has read."""
+
+    names: list[str]
+    rows: list[int]
+    losses: list[Tensor]
 
 
-def _clock_for(device: torch.device) -> Callable[[], float]:
-    if device.type == "cpu":
-        return time.perf_counter
+def mark_steps(run: Run, source: Iterator[Any], steps: int, marks: Marks) -> Marked:
+    marked = Marked([], [], [])
 
-    def after_the_device() -> float:
-        torch.accelerator.synchronize(device)
-        return time.perf_counter()
+    def mark(phase: str) -> None:
+        marked.names.append(phase)
+        marks.mark()
 
-    return after_the_device
+    with marking(run, mark):
+        for _ in range(steps):
+            mark("data_wait_s")
+            batch = next(source)
+            mark("host_s")
+            marked.losses.append(run.step(batch))
+            marked.rows.append(batches.rows_in(batch))
+        mark("data_wait_s")
+    return marked
+
+
+@contextmanager
+def marking(run: Run, mark: Callable[[str], None]) -> Iterator[None]:
+    """``mark`` is called with a phase as it begins. The step's own methods are called as before."""
+    own = vars(run.eager)
+
+    def marked(name: str, phase: str) -> Callable[..., Any]:
+        method = getattr(run.eager, name)
+
+        def call(*arguments: Any) -> Any:
+            mark(phase)
+            given = method(*arguments)
+            if name == "update_weights":  # the last part: the rest is the loop's
+                mark("host_s")
+            return given
+
+        return call
+
+    own.update({name: marked(name, phase) for name, phase in PARTS.items()})
+    try:
+        yield
+    finally:
+        for name in PARTS:
+            del own[name]
+
+
+def phases_of(names: Sequence[str], spans: Sequence[float]) -> tuple[Phases, ...]:
+    """``spans[i]`` is from the beginning of ``names[i]`` to that of ``names[i + 1]``. Each wait for
+    data begins a step, and the last one ends them all."""
+    steps: list[dict[str, float]] = []
+    for name, seconds in zip(names[:-1], spans, strict=True):
+        if name == "data_wait_s":
+            steps.append({"host_s": 0.0})
+        steps[-1][name] = steps[-1].get(name, 0.0) + seconds
+    return tuple(_phases(step) for step in steps)
+
+
+def _phases(seconds: dict[str, float]) -> Phases:
+    if "forward_s" not in seconds:  # no part of it was called: it was replayed as a whole
+        seconds["graph_s"] = seconds.pop("host_s")
+    return Phases(**{name: seconds.get(name, 0.0) for name in Phases.__struct_fields__})

@@ -50,7 +50,10 @@ class Worker:
         command = [sys.executable, "-m", "hasten.measure.child"]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [*command, str(request_read), str(reply_write), str(os.getpid())],
+                [
+                    *command,
+                    *map(str, (request_read, reply_write, os.getpid(), time.monotonic())),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -1,6 +1,7 @@
 """Raw numbers of one run."""
 
 import math
+import statistics
 
 from hasten.records.record import Record
 
@@ -15,6 +16,8 @@ class Phases(Record, frozen=True, kw_only=True):
     optimizer_s: float
     host_s: float = 0.0
     """What is none of the others: the loop itself."""
+    graph_s: float = 0.0
+    """A step that is replayed as one captured graph, whose parts cannot be told apart."""
 
     def total_s(self) -> float:
         return math.fsum(getattr(self, name) for name in self.__struct_fields__)
@@ -33,5 +36,21 @@ class Measurement(Record, frozen=True, kw_only=True):
     rows: tuple[int, ...]
     losses: tuple[float | None, ...]
     """JSON has no NaN: one that was not finite is read back as None."""
+    import_s: float = 0.0
+    """Of Python, torch and the task's own file, since the process began."""
+    build_s: float = 0.0
+    """Of the task, its way to the device and the plan."""
+    first_batch_s: float = 0.0
     first_step_s: float
+    """Of the first optimizer step, until the device has done it; its batch is not counted."""
     memory: Memory
+
+    def typical_step(self) -> Phases:
+        """The median of each phase. Medians of parts need not add up to the median of the whole."""
+        names = Phases.__struct_fields__
+        columns = {name: [getattr(step, name) for step in self.steps] for name in names}
+        return Phases(**{name: statistics.median(column) for name, column in columns.items()})
+
+    def step_s(self) -> float:
+        """Of the median step, waits included."""
+        return statistics.median(step.total_s() for step in self.steps)

@@ -73,9 +73,13 @@ class Work(Record, frozen=True, kw_only=True):
     flops_per_s: float
     computed_in: str
     share: float
-    """Of the ceiling."""
+    """Of the step that this arithmetic would take at the ceilings."""
     fastest: str
     """The type with the highest ceiling here."""
+    moved_bytes: float
+    """That all other operations of these read and write, each by itself, per step."""
+    moved_share: float
+    """Of the step that moving them would take at the ceiling."""
 
 
 class Bound(Record, frozen=True, kw_only=True):
@@ -90,8 +94,10 @@ class Bound(Record, frozen=True, kw_only=True):
 
 
 class Allocation(Record, frozen=True, kw_only=True):
-    place: Place
+    place: Place | None
+    """None where it was allocated by no line of the user's."""
     code: str
+    """The line's own text; where there is no place, what was being done."""
     held_bytes: int
     """Of what was allocated there, alive at the peak."""
 
@@ -109,6 +115,32 @@ class PeakMemory(Record, frozen=True, kw_only=True):
     """The lines that allocated most of the activations and of the rest."""
 
 
+class ProfileParts(Record, frozen=True, kw_only=True):
+    """What was measured of one plan, as far as it could be; ``notes`` say why something is not."""
+
+    measurement: Measurement
+    syncs: tuple[SyncSite, ...] = ()
+    launches: Launches | None = None
+    ceilings: Ceilings | None = None
+    work: Work | None = None
+    memory: PeakMemory | None = None
+    bounds: tuple[Bound, ...] = ()
+    trace: str | None = None
+    """The file that holds some steps, where one was asked for."""
+    notes: tuple[str, ...] = ()
+
+
+class Diagnosis(Record, frozen=True, kw_only=True):
+    """What is made of the measured parts."""
+
+    limit: Limit
+    why: str
+    next: tuple[str, ...]
+    bounds: tuple[Bound, ...]
+    """Those that were measured, and those that can be reckoned."""
+    findings: tuple[Finding, ...]
+
+
 class ProfileReport(Record, frozen=True, kw_only=True):
     task: str
     plan: Plan
@@ -121,11 +153,11 @@ class ProfileReport(Record, frozen=True, kw_only=True):
     traits: Traits
     measurement: Measurement
     syncs: tuple[SyncSite, ...]
-    launches: Launches
-    ceilings: Ceilings
+    launches: Launches | None
+    ceilings: Ceilings | None
     work: Work | None
-    """None where nothing of it was counted."""
-    memory: PeakMemory
+    """None where nothing of it was counted. What is None has its reason in ``notes``."""
+    memory: PeakMemory | None
     bounds: tuple[Bound, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]

@@ -21,9 +21,18 @@ def duration(seconds: float) -> str:
 def size(count: float) -> str:
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
-            return f"{count:.0f} {unit}"
+            return f"{count:.{int(unit != 'B' and count < 10)}f} {unit}"
         count /= 1024
     return f"{count:.1f} GiB"
+
+
+def rate(value: float) -> str:
+    """Three digits and the prefix of the unit that follows, such as "1.25 T"."""
+    for prefix in ("", "k", "M", "G", "T"):
+        if value < 1000:
+            return f"{value:.3g} {prefix}"
+        value /= 1000
+    return f"{value:.3g} P"
 
 
 def peak_memory(memory: Memory) -> str:

@@ -29,10 +29,9 @@ class EagerStep:
         """Whether the weights of this step may have been touched already."""
 
     def __call__(self, batch: Any) -> Tensor:
-        pipeline = self.pipeline
         self.begin()
-        loss = self.compute(pipeline.transfer(batch, pipeline.device))
-        if pipeline.schedulers:
+        loss = self.compute(self.transfer(batch))
+        if self.pipeline.schedulers:
             self.step_schedulers()
         return loss
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from hasten.errors import HastenError
 from hasten.records.finding import Place
 from hasten.records.record import unknown_name
-from hasten.task.places import shown
+from hasten.task.places import is_hastens, shown
 from hasten.task.seed import seed_everything
 from hasten.task.task import Task
 
@@ -80,11 +80,10 @@ def users_frames(error: BaseException) -> str:
 
 
 def _is_theirs(frame: traceback.FrameSummary) -> bool:
-    """Not of Hasten, but for the gallery, and not of Python's own import machinery."""
-    path, ours = Path(frame.filename), Path(__file__).parents[1]
-    if path.is_relative_to(ours):
-        return path.is_relative_to(ours / "gallery")
-    return not frame.filename.startswith("<frozen") and path != Path(importlib.__file__)
+    """Not of Hasten and not of Python's own import machinery."""
+    path = Path(frame.filename)
+    machinery = frame.filename.startswith("<frozen") or path == Path(importlib.__file__)
+    return not machinery and not is_hastens(path)
 
 
 def place_of(factory: Factory) -> Place | None:

@@ -23,7 +23,7 @@ class MatmulPrecisionTechnique(Technique[MatmulPrecisionPart]):
     part = MatmulPrecisionPart
     stage = Stage.PRECISION
     rung = Rung.PARITY
-    answers = ("compute-bound",)
+    answers = ("compute-bound", "slow-precision")
     about = "Sets torch's float32 matmul precision, so that fp32 products run as TF32."
     helps = "fp32 training on a GPU of the Ampere generation or later, also where autocast is slow."
     costs = "13 of 24 bits of mantissa in the inputs of products; sums stay in fp32."

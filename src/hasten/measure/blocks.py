@@ -1,0 +1,70 @@
+"""Steps by the clock: single ones, blocks of them, and those before any are timed."""
+
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from hasten.measure.rest import wait_for_children_to_rest
+from hasten.runtime.run import Run
+from hasten.task import batch as batches
+
+MOST_PREPARING = 32
+"""Steps that a plan may take to prepare, such as those before a capture."""
+USUAL_PREFETCH = 2
+"""What a DataLoader with workers prefetches per worker where nothing is set."""
+
+
+def timed_steps(run: Run, source: Iterator[Any], steps: int) -> tuple[float, int]:
+    """Seconds and rows of whole steps, data wait included, until the device has done them."""
+    rows = 0
+    start = time.perf_counter()
+    for _ in range(steps):
+        batch = next(source)
+        run.step(batch)
+        rows += batches.rows_in(batch)
+    wait_for(run.pipeline.device)
+    return time.perf_counter() - start, rows
+
+
+def time_block(run: Run, source: Iterator[Any], steps: int) -> tuple[float, int]:
+    """As ``timed_steps``, once what a loader's workers may hold ready is used up."""
+    timed_steps(run, source, prefetched(run.pipeline.loader) + 1)
+    return timed_steps(run, source, steps)
+
+
+def warm(run: Run, source: Iterator[Any], steps: int) -> float:
+    """Until nothing is being prepared any more, then ``steps`` more: the median of their times."""
+    wait_for_children_to_rest()
+    preparing = 0
+    while run.is_warming and preparing < MOST_PREPARING:
+        timed_steps(run, source, 1)
+        preparing += 1
+    return statistics.median(timed_steps(run, source, 1)[0] for _ in range(max(steps, 1)))
+
+
+@contextmanager
+def without_update(run: Run) -> Iterator[None]:
+    """Steps neither clip nor update; a captured step does all the same."""
+    own = vars(run.eager)
+    own["update_weights"] = lambda: None
+    try:
+        yield
+    finally:
+        del own["update_weights"]
+
+
+def prefetched(loader: object) -> int:
+    """Batches that loader workers may hold ready; a block must not count them as its own."""
+    if not isinstance(loader, DataLoader):
+        return 0
+    return loader.num_workers * (loader.prefetch_factor or USUAL_PREFETCH)
+
+
+def wait_for(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)

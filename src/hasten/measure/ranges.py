@@ -1,0 +1,46 @@
+"""Named ranges around the parts of a step, as torch's profiler sees them.
+
+The step itself calls its parts as ever; a part that a technique does by other means, such as all of
+them in one captured graph, has no range.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from hasten.runtime.run import Run
+
+DATA = "data"
+PARTS = {
+    "transfer": "transfer",
+    "zero_grad": "optimizer",
+    "forward": "forward",
+    "backward": "backward",
+    "update_weights": "optimizer",
+}
+"""What the step calls, and the range that it is in."""
+
+
+Range = Callable[[str], AbstractContextManager[Any]]
+"""torch has two: ``record_function``, which traces show well, and a faster one, which is no
+operation and so unseen by dispatch modes."""
+
+
+@contextmanager
+def ranges(run: Run, make: Range) -> Iterator[None]:
+    """Each part of the steps inside is in a range of its own."""
+    own = vars(run.eager)
+    own.update({name: _in(make, PARTS[name], getattr(run.eager, name)) for name in PARTS})
+    try:
+        yield
+    finally:
+        for name in PARTS:
+            del own[name]
+
+
+def _in(make: Range, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        with make(name):
+            return method(*arguments)
+
+    return call
