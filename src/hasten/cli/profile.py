@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from hasten.cli.options import as_json, print_json, print_rich
+from hasten.cli.options import as_json
+from hasten.cli.output import print_json, print_rich
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
