@@ -25,8 +25,10 @@ from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
 from hasten.measure.phases import measure_phases
+from hasten.measure.randomness import MaskWatch, repeat
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.measure.resuming import train_for
+from hasten.measure.seeded import train_seed
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
 from hasten.runtime.memory import read_memory
@@ -52,6 +54,7 @@ class Child:
     def __init__(self) -> None:
         self._factories: dict[str, Factory] = {}
         self._run: Run | None = None
+        self._masks: MaskWatch | None = None
         self._batches: Iterator[Any] = iter(())
 
     def answer(self, request: messages.AnyRequest) -> messages.Reply:
@@ -74,6 +77,10 @@ class Child:
                 return digests.digest_data(self.run, request.epochs, request.limit_s)
             case messages.Trace():
                 return numerics.trace(self.run, request)
+            case messages.Repeat():
+                return self._repeat(request)
+            case messages.TrainSeed():
+                return train_seed(self._build(request.task, request.seed), request)
             case messages.TrainFor():
                 return train_for(request)
 
@@ -133,12 +140,18 @@ class Child:
         task = self._build(request.task, request.seed)
         if request.proof not in (None, Rung.BITWISE):
             numerics.switch_dropout_off(task.model)
+        self._masks = MaskWatch(task.model) if request.watch_masks else None
         self._run = Run(Pipeline.from_task(task), request.plan)
         self._batches = self._run.endless()
         return messages.Started(
             applied=tuple(self._run.applied),
             state=digests.digest_state(self._run.pipeline),
         )
+
+    def _repeat(self, request: messages.Repeat) -> messages.Repeated:
+        if self._masks is None:
+            raise AssertionError("Start with watch_masks comes before this request")
+        return repeat(self.run, self._masks, request.count, request.seed, request.limit_s)
 
     def _warm(self, steps: int) -> messages.Warmed:
         start = time.perf_counter()

@@ -78,10 +78,20 @@ class Lab:
             raise
 
     def start(
-        self, plan: Plan, *, proof: Rung | None = None, seed: int | None = None
+        self,
+        plan: Plan,
+        *,
+        proof: Rung | None = None,
+        seed: int | None = None,
+        watch_masks: bool = False,
     ) -> messages.Start:
-        chosen = self.seed if seed is None else seed
-        return messages.Start(task=self.task, plan=plan, seed=chosen, proof=proof)
+        return messages.Start(
+            task=self.task,
+            plan=plan,
+            seed=self.seed if seed is None else seed,
+            proof=proof,
+            watch_masks=watch_masks,
+        )
 
 
 def memory_of(arm: Arm) -> Memory:
