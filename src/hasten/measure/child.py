@@ -138,7 +138,9 @@ class Child:
         if request.proof is not None:
             numerics.make_deterministic()
         task = self._build(request.task, request.seed)
-        if request.proof not in (None, Rung.BITWISE):
+        drops = request.proof in (None, Rung.BITWISE)
+        numerics.switch_functional_dropout(on=drops)
+        if not drops:
             numerics.switch_dropout_off(task.model)
         self._masks = MaskWatch(task.model) if request.watch_masks else None
         self._run = Run(Pipeline.from_task(task), request.plan)

@@ -9,14 +9,16 @@ Limits: a difference that begins after these steps is not seen.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils import _pytree as pytree
 
 from hasten.measure.cutting import Cut, Step, cut
@@ -61,6 +63,28 @@ def make_deterministic() -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cudnn.benchmark = False
+
+
+DROPPING = {
+    name: getattr(functional, name)
+    for name in ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d")
+}
+
+
+def switch_functional_dropout(*, on: bool) -> None:
+    """For this worker process only: dropout that models call as a function of torch's."""
+    for name, drop in DROPPING.items():
+        setattr(functional, name, drop if on else partial(_undropped, drop))
+
+
+def _undropped(
+    drop: Callable[..., Tensor],
+    input: Tensor,  # noqa: A002  # as torch names it
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+) -> Tensor:
+    return drop(input, 0.0, training, inplace)
 
 
 def switch_dropout_off(model: nn.Module) -> None:

@@ -26,7 +26,6 @@ MOST_GRADIENTS = 7
 MOST_PREPARING = 32
 PRIME = 4_294_967_291
 FACTOR = 2_654_435_761
-"""Together they spread the places of a mask over 32 bits: a sum of some tells which."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,16 @@ def _count(inputs: Tensor, output: Tensor, by_channel: bool) -> Tensor:
     alive, kept = inputs != 0, (output != 0) & (inputs != 0)
     if by_channel and inputs.dim() > 2:
         alive, kept = alive.flatten(2).any(2), kept.flatten(2).any(2)
-    places = torch.arange(1, kept.numel() + 1, device=kept.device) * FACTOR % PRIME
+    places = _scattered(torch.arange(1, kept.numel() + 1, device=kept.device))
     return torch.stack([kept.sum(), alive.sum(), (kept.reshape(-1) * places).sum()])
+
+
+def _scattered(places: Tensor) -> Tensor:
+    """Over 32 bits and by no line, so that a sum of some tells which."""
+    for _ in range(2):
+        places = places * FACTOR % PRIME
+        places = ((places >> 8) + 1) * ((places & 0xFFFFFF) + 1) % PRIME
+    return places
 
 
 def repeat(run: Run, masks: MaskWatch, count: int, seed: int, limit_s: float) -> Repeated:

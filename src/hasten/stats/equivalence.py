@@ -23,6 +23,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from hasten.stats.chi_square import quantile
@@ -65,10 +66,10 @@ def judge(baseline: Sequence[float], candidate: Sequence[float], among: int = 1)
     error = statistics.stdev(differences) / math.sqrt(seeds)
     spread = statistics.stdev(baseline)
     floor = FLOOR * abs(statistics.fmean(baseline))
-    reach = critical_value(1 - SHARE, seeds - 1) * error
-    margin = max(floor, _least(spread, seeds, SHARE / 2))
-    largest = max(floor, _largest(spread, seeds, SHARE / 2 / among))
-    far = critical_value(1 - SHARE / among, seeds - 1) * error
+    reach = _reach(seeds, SHARE) * error
+    margin = max(floor, spread * _scale(seeds, 1 - SHARE / 2))
+    largest = max(floor, spread * _scale(seeds, SHARE / 2 / among))
+    far = _reach(seeds, SHARE / among) * error
     likeness: Likeness = "undecided"
     if abs(middle) + reach <= margin:
         likeness = "equivalent"
@@ -77,10 +78,13 @@ def judge(baseline: Sequence[float], candidate: Sequence[float], among: int = 1)
     return Judgement(likeness, middle, middle - reach, middle + reach, margin, spread)
 
 
-def _least(spread: float, seeds: int, error: float) -> float:
-    """The true spread is larger, but for ``error``."""
-    return spread * math.sqrt((seeds - 1) / quantile(1 - error, seeds - 1))
+@cache
+def _reach(seeds: int, error: float) -> float:
+    """In standard errors, so that the mean lies beyond either end with half of ``error``."""
+    return critical_value(1 - error, seeds - 1)
 
 
-def _largest(spread: float, seeds: int, error: float) -> float:
-    return spread * math.sqrt((seeds - 1) / quantile(error, seeds - 1))
+@cache
+def _scale(seeds: int, probability: float) -> float:
+    """Times the spread that was found: the true one is larger with this probability."""
+    return math.sqrt((seeds - 1) / quantile(probability, seeds - 1))

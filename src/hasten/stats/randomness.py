@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 
 ERROR = 0.001
-LOOKS = (128, 512)
+LOOKS = (256, 512)
 """Repeats after which the distributions are compared."""
 MEAN_MARGIN = 0.5
 SPREAD_MARGIN = 1.5

@@ -69,12 +69,12 @@ def _wrong(layer: MaskedLayer, naive: MaskedLayer, among: int) -> str | None:
         return "was not seen to drop anything"
     # Computed again for the backward pass, it counts twice.
     twice = max(round(seen / max(sum(naive.seen), 1)), 1)
-    if chance_of_rate(kept // twice, seen // twice, layer.rate) < ERROR / among:
-        return f"keeps {100 * kept / seen:.2f} % of {seen // twice}, not {100 * layer.rate:g} %"
     least = min(layer.seen) // twice
     if chance_of_repeats(layer.prints, least, layer.rate) < ERROR / among:
         same = len(layer.prints) - len(set(layer.prints))
         return f"drew a mask again in {same} of {len(layer.prints)} repeats"
+    if chance_of_rate(kept // twice, seen // twice, layer.rate) < ERROR / among:
+        return f"keeps {100 * kept / seen:.2f} % of {seen // twice}, not {100 * layer.rate:g} %"
     return None
 
 
