@@ -181,11 +181,10 @@ def learning() -> hasten.Task:
 
 
 def learning_slowly() -> hasten.Task:
-    """By steps that weights of 8 bits are too coarse for."""
-    return _task(
-        nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)),
-        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.003, momentum=0.9),
-    )
+    """Of large weights by small steps, which 8 bits are too coarse for."""
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+    nn.init.constant_(model[2].weight, 4.0)  # type: ignore[arg-type]
+    return _task(model, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.02))
 
 
 RESTLESS = torch.Generator()

@@ -16,7 +16,7 @@ The looks share the error, and for "other" so do the quantities.
 
 Error: each of these calls a right dropout wrong in at most ERROR of all proofs; for the
 distribution that, and that a shift by a margin is called the same, is asymptotic, and simulated in
-tests/stats/test_randomness.py.
+tests/stats/test_chance_of_masks.py.
 
 Limits: how the elements of a mask hang together is seen only by its effect on loss and gradients.
 """

@@ -35,7 +35,6 @@ class Prover:
         self._lab = lab
         self.seed = seed
         self._reduction: Reduction = "coupled" if traits.couples_batch else traits.loss_reduction
-        self._has_dropout = "dropout" in traits.model.families
         self._draws = traits.model.draws_random
         self._start: dict[str, str] = {}
         self._traced: dict[Rung, messages.BaselineTraced] = {}
@@ -117,7 +116,7 @@ class Prover:
         if rung is Rung.BITWISE:
             yield check_bitwise(self._traced[rung], traced, self._draws)
             return
-        yield check_rounding(self._traced[rung], traced, self._has_dropout)
+        yield check_rounding(self._traced[rung], traced, self._draws)
         if self._draws:
             yield self._check_randomness(worker, judged)
 
@@ -251,7 +250,7 @@ def check_bitwise(
 
 
 def check_rounding(
-    naive: messages.BaselineTraced, plan: messages.CandidateTraced, has_dropout: bool
+    naive: messages.BaselineTraced, plan: messages.CandidateTraced, draws: bool
 ) -> Check:
     """Within twice what a perturbation of 1e-5 of the naive weights causes (stats.yardstick)."""
     if plan.did_not_run:
@@ -274,7 +273,7 @@ def check_rounding(
         why += ", and nearer to fp64 than the naive training"
     if not naive.repeats:
         why += "; the naive training does not repeat itself to the bit"
-    if has_dropout:
+    if draws:
         why += "; dropout was off"
     return _check(Rung.ROUNDING, verdict, why)
 
