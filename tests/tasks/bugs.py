@@ -243,7 +243,7 @@ def _in_pieces(
         cut = sizes(rows)
         pieces = batches.split(batch, [*cut, rows - sum(cut)])[: len(cut)]
         pipeline.optimizers[0].zero_grad()
-        total = torch.zeros(())
+        total = torch.zeros((), device=pipeline.device)
         for piece, size in zip(pieces, cut, strict=True):
             loss = pipeline.forward(pipeline.model, piece) * weight(size, rows, len(cut))
             loss.backward()
@@ -447,7 +447,7 @@ class NotRescaled(_Bug):
     def plant(self, pipeline: hasten.Pipeline, part: BugPart) -> None:
         for module in _droppers(pipeline):
             module.forward = lambda rows, p=module.p: (  # type: ignore
-                rows * (torch.rand(rows.shape) >= p) if p else rows
+                rows * (torch.rand_like(rows) >= p) if p else rows
             )
 
 
@@ -459,7 +459,7 @@ class OtherStream(_Bug):
     def plant(self, pipeline: hasten.Pipeline, part: BugPart) -> None:
         for module in _droppers(pipeline):
             module.forward = lambda rows, p=module.p: (  # type: ignore
-                rows * (torch.rand(rows.shape) >= p) / (1 - p)
+                rows * (torch.rand_like(rows) >= p) / (1 - p)
             )
 
 
