@@ -21,7 +21,7 @@ COMMANDS = {
     "bench": ["TASK", "A", "B", "--seed", "--json"],
     "env": ["--json"],
     "explain": ["TECHNIQUE", "--json"],
-    "prove": ["TASK", "RECIPE", "--seed", "--resume", "--json"],
+    "prove": ["TASK", "RECIPE", "--seed", "--resume", "--minutes", "--json"],
     "train": [
         "TASK",
         "--recipe",

@@ -117,10 +117,11 @@ def _model_traits(pipeline: Pipeline, batch: Any | None) -> ModelTraits:
 
 @torch.no_grad()
 def _draws_random(pipeline: Pipeline, batch: Any) -> bool:
-    """By one forward pass in training mode; a generator of the model's own is not seen."""
-    model, training = pipeline.model, pipeline.model.training
-    with leaving_no_trace(model):
-        model.train(training)
+    """By one forward pass as it is in training; a generator of the model's own is not seen."""
+    modes = {module: module.training for module in pipeline.model.modules()}
+    with leaving_no_trace(pipeline.model):
+        for module, mode in modes.items():
+            module.training = mode
         before = digest(random_state())
         _loss(pipeline, batches.move(batch, pipeline.device))
         return digest(random_state()) != before
@@ -277,7 +278,7 @@ def _loss(pipeline: Pipeline, batch: Any) -> Tensor:
     if pipeline.initial_state is None:
         loss: Tensor = pipeline.forward(pipeline.model, batch)
         return loss
-    made = pipeline.initial_state if pipeline.state_resets == "epoch" else None
-    state = batches.move(made() if made else pipeline.initial_state(batch), pipeline.device)
+    given = () if pipeline.state_resets == "epoch" else (batch,)
+    state = batches.move(pipeline.initial_state(*given), pipeline.device)
     loss, _ = pipeline.forward(pipeline.model, batch, state)
     return loss
