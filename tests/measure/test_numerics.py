@@ -165,11 +165,12 @@ def test_switching_dropout_off_reaches_every_kind() -> None:
     assert [model[0].p, model[1].dropout, model[2].p, model[3].dropout] == [0, 0, 0, 0]
 
 
-def test_the_digest_of_the_state_notices_one_flipped_bit() -> None:
+@pytest.mark.parametrize("bit", range(32))
+def test_the_digest_of_the_state_notices_any_flipped_bit(bit: int) -> None:
     run = _run()
     before = digest_state(run.pipeline)
     weights = next(run.model.parameters()).detach().view(torch.int32)
-    weights.view(-1)[5] ^= 1
+    weights.view(-1)[5] ^= -(2**31) if bit == 31 else 1 << bit
     after = digest_state(run.pipeline)
     assert {key for key in before if before[key] != after[key]} == {"0.weight"}
 
