@@ -22,7 +22,7 @@ COMMANDS = {
     "env": ["--json"],
     "explain": ["TECHNIQUE", "--json"],
     "profile": ["TASK", "--recipe", "--trace", "--seed", "--json"],
-    "prove": ["TASK", "RECIPE", "--seed", "--resume", "--json"],
+    "prove": ["TASK", "RECIPE", "--seed", "--resume", "--minutes", "--json"],
     "train": [
         "TASK",
         "--recipe",

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
+from hasten.records.parity import Parity, ParityFigure
 from hasten.records.plan import Rung
 from hasten.records.report import ProofReport
 from hasten.records.verdict import Check
@@ -119,3 +120,21 @@ def test_hostile_names_are_shown_inert_on_every_card() -> None:
         text = show(card)
         assert INERT in text
         assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_a_proof_by_parity_shows_every_figure() -> None:
+    figure = ParityFigure(
+        name="evaluation loss",
+        naive=0.52,
+        difference=0.001,
+        low=-0.002,
+        high=0.004,
+        margin=0.01,
+        spread=0.02,
+        likeness="equivalent",
+    )
+    parity = Parity(steps=128, error=0.05, figures=(figure,), pairs=())
+    check = Check(name="parity", verdict="proven", why="4 seeds of 128 steps")
+    card = show(proof_card(replace(PROOF, numerics=NUMERICS.with_check(check, parity))))
+    assert "parity: proven, 4 seeds of 128 steps" in card
+    assert "evaluation loss: 0.52, by the plan +0.001 (-0.002 to +0.004); margin 0.01" in card

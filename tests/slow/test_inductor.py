@@ -1,18 +1,25 @@
-"""Compiled trainings on their rung, with generated code, for minutes. Run by `make slow-test`."""
+"""Compiled trainings on their rung, with generated code, and a training in another precision, for
+minutes. Run by `make slow-test`."""
 
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from arms import Form, Yardstick, measure_yardstick, trace
+from hasten.measure.lab import Lab
 from hasten.records.plan import Plan, RawPart
+from hasten.records.verdict import NumericsClaim
+from hasten.tune.parity import prove_plan
+from hasten.tune.prove import Prover
 from trainings import NAMES, make_training
 
 pytestmark = [pytest.mark.inductor, pytest.mark.timeout(900)]
 HAVE_BLOCKS = ("convolutions", "transformer", "language")
 REGIONS = ("whole", "with_loss", "blocks")
+BUGS = Path(__file__).parents[1] / "tasks" / "bugs.py"
 MODES = ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -59,3 +66,24 @@ def test_generated_code_with_checkpointing_and_a_fused_optimizer(training: str) 
         "fused_optimizer": {},
     }
     hold_to_rounding(training, "whole", parts)
+
+
+def _prove(task: str, parts: dict[str, RawPart]) -> NumericsClaim:
+    with Lab(task, seed=4) as lab:
+        described = lab.describe()
+        prover = Prover(lab, described.traits, seed=4)
+        return prove_plan(prover, lab, Plan(parts=parts), described.rungs, 600, lambda words: None)
+
+
+@pytest.mark.parametrize("task", ["plain", "dropping", "dropping_by_function"])
+def test_generated_code_is_proven_with_its_own_stream_of_dropout(task: str) -> None:
+    claim = _prove(f"{BUGS}:{task}", {"compile": {}})
+    assert claim.verdict == "proven", claim
+    if task != "plain":
+        assert "same distribution, other stream" in claim.checks[-1].why
+
+
+def test_bf16_trains_as_well_on_a_gallery_workload() -> None:
+    claim = _prove("gallery:bloom", {"mixed_precision": {}})
+    assert claim.verdict == "proven", claim
+    assert claim.checks[-1].name == "parity"

@@ -136,15 +136,24 @@ def test_a_worker_that_fails_proves_nothing(lab: Lab) -> None:
 def test_a_baseline_that_does_not_repeat_itself_supports_no_bitwise_claim() -> None:
     naive = BaselineTraced(
         losses=(1.0,),
+        schedule=((0.1,),),
         loss_sensitivity=(0.0,),
         quantities={},
         epsilon=1e-5,
         repeats=False,
         end={},
         steps=(1,),
+        epoch=1,
     )
     plan = CandidateTraced(
-        losses=(1.0,), quantities={}, missing=(), first_unequal="", end={}, did_not_run=()
+        losses=(1.0,),
+        schedule=((0.1,),),
+        quantities={},
+        missing=(),
+        first_unequal="",
+        end={},
+        epoch=1,
+        did_not_run=(),
     )
     assert check_bitwise(naive, plan).verdict == "not_proven"
 

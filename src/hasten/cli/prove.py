@@ -12,11 +12,24 @@ from hasten.cli.output import print_json, print_rich
 @click.argument("task")
 @click.argument("recipe", type=NamedPath())
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
-@click.option("--resume", is_flag=True, help="Also: 100 steps equal 50, a stop and 50 more.")
+@click.option("--resume", is_flag=True, help="Also: a stopped training goes on to the bit.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="At most, for the trainings that judge another precision.",
+)
 @as_json
 @click.pass_context
 def prove(
-    context: click.Context, task: str, recipe: Path, seed: int, resume: bool, as_json: bool
+    context: click.Context,
+    task: str,
+    recipe: Path,
+    seed: int,
+    resume: bool,
+    minutes: float,
+    as_json: bool,
 ) -> None:
     """Prove RECIPE for TASK anew: faster here, and the same training.
 
@@ -29,7 +42,9 @@ def prove(
     from hasten.tune.bench import prove as run_prove
 
     with Progress(Console(stderr=True)) as progress:
-        report = run_prove(task, recipe, seed=seed, resume=resume, tell=progress.tell)
+        report = run_prove(
+            task, recipe, seed=seed, resume=resume, minutes=minutes, tell=progress.tell
+        )
     if as_json:
         print_json(report)
     else:

@@ -30,8 +30,10 @@ from hasten.measure.launches import count_launches
 from hasten.measure.peak import measure_peak
 from hasten.measure.phases import measure_phases
 from hasten.measure.placement import busiest_threads
+from hasten.measure.randomness import MaskWatch, repeat
 from hasten.measure.replay import measure_bounds
 from hasten.measure.resuming import train_for
+from hasten.measure.seeded import train_seed
 from hasten.measure.syncs import find_syncs
 from hasten.measure.work import count_work
 from hasten.records.applied import Applied
@@ -57,6 +59,7 @@ class Child:
         """``began`` is when the process was started, by the clock that all processes share."""
         self._factories: dict[str, Factory] = {}
         self._run: Run | None = None
+        self._masks: MaskWatch | None = None
         self._batches: Iterator[Any] = iter(())
         self._evaluation: Evaluation | None = None
         self._import_s = time.monotonic() - began
@@ -99,6 +102,10 @@ class Child:
                 return digests.digest_data(self.run, request.epochs, request.limit_s)
             case messages.Trace():
                 return numerics.trace(self.run, request)
+            case messages.Repeat():
+                return self._repeat(request)
+            case messages.TrainSeed():
+                return train_seed(self._build(request.task, request.seed), request)
             case messages.TrainFor():
                 return train_for(request)
 
@@ -173,8 +180,11 @@ class Child:
         if request.evaluated_rows is not None:
             self._evaluation = Evaluation(task, request.plan, request.evaluated_rows)
             return messages.Started(applied=tuple(self._evaluation.run.applied), state={})
-        if request.proof not in (None, Rung.BITWISE):
+        drops = request.proof in (None, Rung.BITWISE)
+        numerics.switch_functional_dropout(on=drops)
+        if not drops:
             numerics.switch_dropout_off(task.model)
+        self._masks = MaskWatch(task.model) if request.watch_masks else None
         self._run = Run(Pipeline.from_task(task), request.plan)
         self._batches = self._run.endless()
         self._build_s = time.perf_counter() - start
@@ -182,6 +192,11 @@ class Child:
             applied=tuple(self._run.applied),
             state=digests.digest_state(self._run.pipeline),
         )
+
+    def _repeat(self, request: messages.Repeat) -> messages.Repeated:
+        if self._masks is None:
+            raise AssertionError("Start with watch_masks comes before this request")
+        return repeat(self.run, self._masks, request.count, request.seed, request.limit_s)
 
     def _warm(self, steps: int) -> messages.Warmed:
         if self._evaluation is not None:

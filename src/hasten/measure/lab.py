@@ -136,16 +136,21 @@ class Lab:
             arm_b.worker.close()
 
     def start(
-        self, subject: Plan | Subject, *, proof: Rung | None = None, seed: int | None = None
+        self,
+        subject: Plan | Subject,
+        *,
+        proof: Rung | None = None,
+        seed: int | None = None,
+        watch_masks: bool = False,
     ) -> messages.Start:
-        chosen = self.seed if seed is None else seed
         one = subject if isinstance(subject, Subject) else Subject(self.task, subject)
         return messages.Start(
             task=one.task,
             plan=one.plan,
-            seed=chosen,
+            seed=self.seed if seed is None else seed,
             proof=proof,
             evaluated_rows=one.evaluated_rows,
+            watch_masks=watch_masks,
         )
 
 

@@ -61,6 +61,8 @@ class Start(Request, frozen=True, kw_only=True):
     """For a trace: deterministic kernels and, but for a bitwise one, dropout off."""
     evaluated_rows: int | None = None
     """Steps are calls of the model in evaluation, of so many rows; 0: of the task's batch."""
+    watch_masks: bool = False
+    """Count what dropout layers keep, for ``Repeat``."""
 
 
 class Started(Reply, frozen=True, kw_only=True):
@@ -206,6 +208,8 @@ class Trace(Request, frozen=True, kw_only=True):
     """The baseline writes the trace and measures its own sensitivity, the candidate compares."""
     reduction: Reduction
     """How the loss combines rows: "mean" and "sum" may be split, the others may not."""
+    epoch: int | None = None
+    """Batches in an epoch, as the baseline found; 0: leave its end out; None: find out."""
 
 
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,6 +225,8 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
 
 class BaselineTraced(Reply, frozen=True, kw_only=True):
     losses: tuple[float, ...]
+    schedule: tuple[tuple[float, ...], ...]
+    """After each step: learning rates of all groups, and how often each scheduler stepped."""
     loss_sensitivity: tuple[float, ...]
     quantities: dict[str, Sensitivity]
     """By "gradients 1", "updates 1", "buffers 1", "gradients 2", ..."""
@@ -231,6 +237,8 @@ class BaselineTraced(Reply, frozen=True, kw_only=True):
     """Digests of the whole state after the steps."""
     steps: tuple[int, ...]
     """Micro-batches of each optimizer step."""
+    epoch: int
+    """Batches in an epoch; 0 where its end is not in the trace."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,14 +248,67 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 class CandidateTraced(Reply, frozen=True, kw_only=True):
     losses: tuple[float, ...]
+    schedule: tuple[tuple[float, ...], ...]
     quantities: dict[str, Difference]
     missing: tuple[str, ...]
     """Parameters with a gradient on one side only, or that are not there."""
     first_unequal: str
     """A quantity with an unequal bit; empty where there is none."""
     end: dict[str, str]
+    epoch: int
     did_not_run: tuple[str, ...]
     """Techniques that turned out not to have taken part."""
+
+
+class Repeat(Request, frozen=True, kw_only=True):
+    """One step again and again, with the same batch and weights."""
+
+    count: int
+    seed: int
+    limit_s: float
+
+
+class MaskedLayer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a dropout layer did, in each repeat."""
+
+    rate: float
+    """Of keeping."""
+    kept: tuple[int, ...]
+    seen: tuple[int, ...]
+    """Elements, or channels, that were not zero before."""
+    prints: tuple[int, ...]
+    """Fingerprints of the masks."""
+
+
+class Repeated(Reply, frozen=True, kw_only=True):
+    values: dict[str, tuple[float, ...]]
+    """"loss", and norms of gradients by parameter name."""
+    layers: dict[str, MaskedLayer]
+    applied: tuple[Applied, ...]
+
+
+class TrainSeed(Request, frozen=True, kw_only=True):
+    """A short training from a seed of its own, then an evaluation."""
+
+    task: str
+    plan: Plan
+    seed: int
+    least: int
+    most: int
+    """Steps. Between these it ends with an epoch."""
+    limit_s: float
+    """Of the steps; where it is spent there are fewer of them."""
+
+
+class SeedTrained(Reply, frozen=True, kw_only=True):
+    start: dict[str, str]
+    """Digests of the state before step 1."""
+    losses: tuple[float | None, ...]
+    """Of each step; None where it was not finite."""
+    figures: dict[str, float | None]
+    """Of the evaluation."""
+    applied: tuple[Applied, ...]
+    elapsed_s: float
 
 
 class TrainFor(Request, frozen=True, kw_only=True):
@@ -297,6 +358,8 @@ AnyRequest = (
     | MeasureCeilings
     | DigestData
     | Trace
+    | Repeat
+    | TrainSeed
     | TrainFor
 )
 AnyReply = (
@@ -317,6 +380,8 @@ AnyReply = (
     | DataDigested
     | BaselineTraced
     | CandidateTraced
+    | Repeated
+    | SeedTrained
     | Trained
     | Failed
 )

@@ -1,23 +1,26 @@
 """A trace of a few optimizer steps: every gradient and every update, for one arm to compare.
 
-Whole batches take turns with pairs of ragged micro-batches where the loss can be split, so that
-code for whole batches, for partial ones and for accumulation is all in the trace. The baseline
-also runs twice (does it repeat itself?), with its weights perturbed (how far does rounding move
-it?) and in fp64 where the model can (which side is nearer to the truth?).
+The steps lie at the beginning of an epoch and around its end (measure.cutting), so that code for
+whole batches, for partial ones, for accumulation and for what happens between epochs is all in the
+trace. The baseline also runs twice (does it repeat itself?), with its weights perturbed (how far
+does rounding move it?) and in fp64 where the model can (which side is nearer to the truth?).
 
 Limits: a difference that begins after these steps is not seen.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils import _pytree as pytree
 
+from hasten.measure.cutting import Cut, Step, cut
 from hasten.measure.digests import digest_state
 from hasten.measure.messages import (
     BaselineTraced,
@@ -26,28 +29,32 @@ from hasten.measure.messages import (
     Sensitivity,
     Trace,
 )
-from hasten.records.traits import Reduction
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import Snapshot
 from hasten.stats.yardstick import EPSILON, below_floor
-from hasten.step.accumulate import weigh
-from hasten.task import batch as batches
 from hasten.techniques.technique import Effect
 
-STEPS = 4
 PROBES = 3
 
 Quantities = dict[str, dict[str, Tensor]]
 """By "gradients 1", "updates 1", "buffers 1", "gradients 2", ..., and then by name."""
-Steps = list[list[tuple[Any, float]]]
-"""For each optimizer step its micro-batches, each with its weight in the loss."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What some steps came to."""
+
+    losses: list[float]
+    schedule: list[tuple[float, ...]]
+    """After each step: the learning rate of every group, and how often each scheduler stepped."""
+    quantities: Quantities
 
 
 def trace(run: Run, request: Trace) -> BaselineTraced | CandidateTraced:
-    steps = _cut(run, request.reduction)
+    found = cut(run, request.reduction, request.epoch)
     if request.role == "baseline":
-        return _trace_baseline(run, steps, Path(request.path))
-    return _trace_candidate(run, steps, Path(request.path))
+        return _trace_baseline(run, found, Path(request.path))
+    return _trace_candidate(run, found, Path(request.path))
 
 
 def make_deterministic() -> None:
@@ -55,6 +62,32 @@ def make_deterministic() -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cudnn.benchmark = False
+
+
+DROPPING = {
+    name: getattr(functional, name)
+    for name in ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d")
+}
+
+
+def switch_functional_dropout(*, on: bool) -> None:
+    """For this worker process only: dropout that models call as a function of torch's."""
+    for name, drop in DROPPING.items():
+        setattr(functional, name, drop if on else _never(drop))
+
+
+def _never(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A plain function, which a compiler can look into."""
+
+    def undropped(
+        input: Tensor,  # noqa: A002  # as torch names it
+        p: float = 0.5,
+        training: bool = True,
+        inplace: bool = False,
+    ) -> Tensor:
+        return drop(input, 0.0, training, inplace)
+
+    return undropped
 
 
 def switch_dropout_off(model: nn.Module) -> None:
@@ -66,36 +99,23 @@ def switch_dropout_off(model: nn.Module) -> None:
             module.dropout = 0.0
 
 
-def _cut(run: Run, reduction: Reduction) -> Steps:
-    """Batches from the run's own loader, every second one cut into two unequal pieces."""
-    steps: Steps = []
-    source = run.endless()
-    for index in range(STEPS):
-        batch = next(source)
-        sizes = batches.ragged_halves(batches.rows_in(batch), run.pipeline.batch_multiple_of)
-        if index % 2 == 0 or sizes is None or reduction not in ("mean", "sum"):
-            steps.append([(batch, 1.0)])
-            continue
-        pieces = batches.split(batch, sizes)
-        steps.append(weigh(run.pipeline, pieces, reduction) or [(batch, 1.0)])
-    return steps
-
-
-def _run_steps(
-    run: Run, steps: Steps, perturbed_from: Quantities | None = None
-) -> tuple[list[float], Quantities]:
-    losses, quantities = [], {}
+def _run_steps(run: Run, steps: list[Step], perturbed_from: Quantities | None = None) -> Ran:
+    ran = Ran([], [], {})
     epsilon = _epsilon(run.model)
-    run.start_epoch()
-    for number, pieces in enumerate(steps, 1):
+    for number, step in enumerate(steps, 1):
+        if step.begins_epoch:
+            if number > 1:
+                run.end_epoch()
+            run.start_epoch()
         before = {name: _copied(p) for name, p in run.model.named_parameters()}
-        losses.append(_step(run, pieces))
-        quantities[f"gradients {number}"] = {
+        ran.losses.append(_step(run, step.pieces))
+        ran.schedule.append(_schedule(run))
+        ran.quantities[f"gradients {number}"] = {
             name: _copied(p.grad) for name, p in run.model.named_parameters() if p.grad is not None
         }
         if perturbed_from is not None:
             turn_vague_updates(run.model, before, perturbed_from, number, epsilon)
-        quantities[f"updates {number}"] = {
+        ran.quantities[f"updates {number}"] = {
             name: (p.detach().cpu().double() - before[name].double()).to(p.dtype)
             for name, p in run.model.named_parameters()
         }
@@ -104,8 +124,14 @@ def _run_steps(
             for name, buffer in run.model.named_buffers()
         }
         if buffers:
-            quantities[f"buffers {number}"] = buffers
-    return losses, quantities
+            ran.quantities[f"buffers {number}"] = buffers
+    return ran
+
+
+def _schedule(run: Run) -> tuple[float, ...]:
+    groups = [group for each in run.pipeline.optimizers for group in each.param_groups]
+    rates = [float(group["lr"]) for group in groups if "lr" in group]
+    return (*rates, *(float(each.last_epoch) for each in run.pipeline.schedulers))
 
 
 def _step(run: Run, pieces: list[tuple[Any, float]]) -> float:
@@ -123,28 +149,30 @@ def _step(run: Run, pieces: list[tuple[Any, float]]) -> float:
     return total
 
 
-def _trace_baseline(run: Run, steps: Steps, path: Path) -> BaselineTraced:
+def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
     start = Snapshot(run.pipeline)
-    losses, base = _run_steps(run, steps)
+    ran = _run_steps(run, found.steps)
+    base = ran.quantities
     end = digest_state(run.pipeline)
     start.restore()
-    again_losses, again = _run_steps(run, steps)
-    repeats = losses == again_losses and digest_state(run.pipeline) == end
-    itself = _differences(again, base)
-    moved, loss_moved = [], [_loss_differences(again_losses, losses)]
+    again = _run_steps(run, found.steps)
+    repeats = ran.losses == again.losses and digest_state(run.pipeline) == end
+    itself = _differences(again.quantities, base)
+    moved, loss_moved = [itself], [_loss_differences(again.losses, ran.losses)]
     for probe in range(PROBES):
         start.restore()
         _perturb(run.model, probe)
-        probe_losses, probed = _run_steps(run, steps, perturbed_from=base)
-        moved.append(_differences(probed, base))
-        loss_moved.append(_loss_differences(probe_losses, losses))
+        probed = _run_steps(run, found.steps, perturbed_from=base)
+        moved.append(_differences(probed.quantities, base))
+        loss_moved.append(_loss_differences(probed.losses, ran.losses))
     stored = {name: _rounding(p) * _norm(p) for name, p in run.model.named_parameters()}
     epsilon = _epsilon(run.model)
     start.restore()
-    exact = _run_in_fp64(run, steps)
-    _save(path, losses, base, exact)
+    exact = _run_in_fp64(run, found.steps)
+    _save(path, ran.losses, base, exact)
     return BaselineTraced(
-        losses=tuple(losses),
+        losses=tuple(ran.losses),
+        schedule=tuple(ran.schedule),
         loss_sensitivity=tuple(max(column) for column in zip(*loss_moved, strict=True)),
         quantities={
             key: Sensitivity(
@@ -159,7 +187,8 @@ def _trace_baseline(run: Run, steps: Steps, path: Path) -> BaselineTraced:
         epsilon=epsilon,
         repeats=repeats,
         end=end,
-        steps=tuple(len(pieces) for pieces in steps),
+        steps=tuple(len(step.pieces) for step in found.steps),
+        epoch=found.epoch,
     )
 
 
@@ -183,14 +212,16 @@ def turn_vague_updates(
         parameter.copy_(before[name] - largest * update.sign())
 
 
-def _trace_candidate(run: Run, steps: Steps, path: Path) -> CandidateTraced:
-    losses, found = _run_steps(run, steps)
+def _trace_candidate(run: Run, cut_at: Cut, path: Path) -> CandidateTraced:
+    ran = _run_steps(run, cut_at.steps)
+    losses, found = ran.losses, ran.quantities
     base_losses, base, exact = _load(path)
     missing = sorted({name for key in base for name in set(base[key]) ^ set(found.get(key, {}))})
     unequal = "losses" if losses != base_losses else _first_unequal(base, found)
     differences = {} if missing else _differences(found, base)
     return CandidateTraced(
         losses=tuple(losses),
+        schedule=tuple(ran.schedule),
         quantities={
             key: Difference(norms=norms, fp64_error=_relative_error(found[key], exact.get(key)))
             for key, norms in differences.items()
@@ -198,6 +229,7 @@ def _trace_candidate(run: Run, steps: Steps, path: Path) -> CandidateTraced:
         missing=tuple(missing),
         first_unequal=unequal,
         end=digest_state(run.pipeline),
+        epoch=cut_at.epoch,
         did_not_run=tuple(
             f"{live.technique}: {reason}"
             for live in run.effects
@@ -231,19 +263,24 @@ def _rounding(tensor: Tensor) -> float:
     return torch.finfo(tensor.dtype).eps if tensor.is_floating_point() else 0.0
 
 
-def _run_in_fp64(run: Run, steps: Steps) -> Quantities:
+def _run_in_fp64(run: Run, steps: list[Step]) -> Quantities:
     """Nearer to the truth than either arm; empty where the model's code does not take fp64."""
 
     def widen(tensor: Tensor) -> Tensor:
         return tensor.double() if tensor.is_floating_point() else tensor
 
     wide = [
-        [(pytree.tree_map_only(Tensor, widen, piece), weight) for piece, weight in pieces]
-        for pieces in steps
+        replace(
+            step,
+            pieces=[
+                (pytree.tree_map_only(Tensor, widen, each), weight) for each, weight in step.pieces
+            ],
+        )
+        for step in steps
     ]
     run.model.double()
     try:
-        return _run_steps(run, wide)[1]
+        return _run_steps(run, wide).quantities
     except (RuntimeError, TypeError, ValueError):
         return {}  # reported as "not measured"; nothing is decided by it then
 

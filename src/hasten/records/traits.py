@@ -23,6 +23,8 @@ class ModelTraits(Record, frozen=True, kw_only=True):
     """Where attention is written by hand."""
     resets_state: bool = False
     """Whether a recurrent state begins anew with each batch."""
+    draws_random: bool = False
+    """Whether a forward pass in training draws random numbers, as dropout does."""
 
 
 class DataTraits(Record, frozen=True, kw_only=True):

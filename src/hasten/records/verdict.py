@@ -3,6 +3,7 @@
 from typing import Literal
 
 from hasten.records.load import Load
+from hasten.records.parity import Parity
 from hasten.records.plan import Rung
 from hasten.records.record import Record
 
@@ -40,7 +41,7 @@ class Comparison(Record, frozen=True, kw_only=True):
 class Check(Record, frozen=True, kw_only=True):
     """One thing that was compared, with its figures in words."""
 
-    name: Literal["start", "data", "bitwise", "rounding", "resume"]
+    name: Literal["start", "data", "bitwise", "rounding", "randomness", "parity", "resume"]
     verdict: Verdict
     why: str
 
@@ -49,11 +50,17 @@ class NumericsClaim(Record, frozen=True, kw_only=True):
     rung: Rung
     verdict: Verdict
     checks: tuple[Check, ...]
+    parity: Parity | None = None
+    """What the parity check was made of, where there was one."""
 
-    def with_check(self, check: Check) -> "NumericsClaim":
+    def with_check(self, check: Check, parity: Parity | None = None) -> "NumericsClaim":
         """The same, held to one more."""
-        verdict = self.verdict if check.verdict == "proven" else check.verdict
-        return NumericsClaim(rung=self.rung, verdict=verdict, checks=(*self.checks, check))
+        return NumericsClaim(
+            rung=self.rung,
+            verdict=self.verdict if check.verdict == "proven" else check.verdict,
+            checks=(*self.checks, check),
+            parity=parity or self.parity,
+        )
 
     def why(self) -> str:
         """The first check that did not hold, else the last one."""

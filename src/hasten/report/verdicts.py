@@ -3,6 +3,7 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from hasten.records.parity import ParityFigure
 from hasten.records.report import ProofReport
 from hasten.records.verdict import SpeedClaim, Verdict
 from hasten.report.text import printable
@@ -22,8 +23,18 @@ def proof_card(report: ProofReport) -> RenderableType:
         Text(f"  {check.name}: {check.verdict.replace('_', ' ')}, {printable(check.why)}")
         for check in report.numerics.checks
     ]
+    if report.numerics.parity is not None:
+        lines += [Text(f"    {_figure(each)}") for each in report.numerics.parity.figures]
     lines += [Text(f"  made on another machine: {printable(d)}") for d in report.differences]
     return Group(*lines)
+
+
+def _figure(figure: ParityFigure) -> str:
+    return (
+        f"{printable(figure.name)}: {figure.naive:.4g}, by the plan {figure.difference:+.2g}"
+        f" ({figure.low:+.2g} to {figure.high:+.2g}); margin {figure.margin:.2g},"
+        f" another seed {figure.spread:.2g}: {figure.likeness}"
+    )
 
 
 def _headline(verdict: Verdict, text: str) -> Text:

@@ -29,6 +29,7 @@ from hasten.records.traits import (
 )
 from hasten.task import batch as batches
 from hasten.task.autograd import attention_in
+from hasten.task.digest import digest
 from hasten.task.pipeline import Pipeline
 from hasten.task.probing import leaving_no_trace
 from hasten.task.seed import random_state, restore_random_state, same_host_random_state
@@ -110,7 +111,20 @@ def _model_traits(pipeline: Pipeline, batch: Any | None) -> ModelTraits:
         attention=attention,
         hand_written_attention=place,
         resets_state=pipeline.initial_state is not None and pipeline.state_resets == "batch",
+        draws_random=batch is not None and _draws_random(pipeline, batch),
     )
+
+
+@torch.no_grad()
+def _draws_random(pipeline: Pipeline, batch: Any) -> bool:
+    """By one forward pass as it is in training; a generator of the model's own is not seen."""
+    modes = {module: module.training for module in pipeline.model.modules()}
+    with leaving_no_trace(pipeline.model):
+        for module, mode in modes.items():
+            module.training = mode
+        before = digest(random_state())
+        _loss(pipeline, batches.move(batch, pipeline.device))
+        return digest(random_state()) != before
 
 
 def _any_of(modules: list[nn.Module], kinds: tuple[type[nn.Module], ...]) -> bool:
@@ -264,6 +278,7 @@ def _loss(pipeline: Pipeline, batch: Any) -> Tensor:
     if pipeline.initial_state is None:
         loss: Tensor = pipeline.forward(pipeline.model, batch)
         return loss
-    state = batches.move(pipeline.initial_state(batch), pipeline.device)
+    given = () if pipeline.state_resets == "epoch" else (batch,)
+    state = batches.move(pipeline.initial_state(*given), pipeline.device)
     loss, _ = pipeline.forward(pipeline.model, batch, state)
     return loss

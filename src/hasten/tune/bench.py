@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from hasten.errors import HastenError
 from hasten.measure.lab import Lab
-from hasten.records.plan import NAIVE, Rung
+from hasten.records.plan import NAIVE
 from hasten.records.recipe import read_recipe
 from hasten.records.report import BenchReport, ProofReport
 from hasten.records.verdict import Decision, SpeedClaim
 from hasten.tune.arms import find_arms, plan_of
 from hasten.tune.conclude import conclude
 from hasten.tune.confirm import claim_speed, confirm, measure_noise, noise_floor
+from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
 
 Tell = Callable[[str], None]
@@ -56,23 +56,26 @@ def decide_speed(speed: SpeedClaim) -> Decision:
     return "same" if within else "undecided"
 
 
-def prove(task: str, path: Path, *, seed: int, tell: Tell, resume: bool = False) -> ProofReport:
+def prove(
+    task: str,
+    path: Path,
+    *,
+    seed: int,
+    tell: Tell,
+    resume: bool = False,
+    minutes: float = 10.0,
+) -> ProofReport:
     """Measure and prove a recipe anew; with ``resume`` also that a stopped training goes on to the
-    bit. Where the recipe was made is reported and decides nothing."""
+    bit. ``minutes`` bounds what is trained to judge another precision. Where the recipe was made
+    is reported and decides nothing."""
     recipe = read_recipe(path)
     plan = recipe.as_plan()
     with Lab(task, seed) as lab:
         tell(f"building {task} and running one step")
         described = lab.describe(plan)
-        rung = Rung.deepest(described.rungs[name] for name in plan.parts)
-        if rung not in (Rung.BITWISE, Rung.ROUNDING):
-            raise HastenError(
-                f"{path} has a technique on the {rung} rung, which cannot be proven yet.",
-                fix="Take that part out of the plan.",
-            )
         tell("proving that the training stays the same")
         prover = Prover(lab, described.traits, seed)
-        numerics = prover.prove(plan, rung, check_data=True)
+        numerics = prove_plan(prover, lab, plan, described.rungs, 60 * minutes, tell)
         if resume and numerics.verdict == "proven":
             tell("proving that a stopped training goes on as if it had not been")
             numerics = numerics.with_check(prover.prove_resuming(plan))

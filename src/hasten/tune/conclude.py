@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from hasten.records.plan import Rung
 from hasten.records.recipe import Confirmation
 from hasten.records.trial import Outcome, Trial
 from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
@@ -39,7 +40,8 @@ def conclude(
         interval = f"{speed.low:.3f}x to {speed.high:.3f}x"
         why = f"fresh processes gave {interval}, and noise here is {speed.noise_floor:.3f}x"
         return "unproven", speed.verdict, why
-    return "recipe", "proven", "faster in fresh processes, and the same training"
+    same = "trains as well" if numerics.rung is Rung.PARITY else "the same training"
+    return "recipe", "proven", f"faster in fresh processes, and {same}"
 
 
 def _nothing_kept(trials: Sequence[Trial]) -> tuple[Conclusion, Verdict, str]:

@@ -10,7 +10,9 @@ from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.traits import Reduction, Traits
 from hasten.records.verdict import Check, NumericsClaim, Verdict
+from hasten.stats.randomness import LOOKS
 from hasten.stats.yardstick import ALLOWED, Excess, Norms, excess
+from hasten.tune.chance import check_randomness
 
 DATA_EPOCHS = 2
 """A wrong order often shows in the second epoch only."""
@@ -21,6 +23,9 @@ fixed order do on a GPU, and still be compared with."""
 RESUME_STEPS = 100
 LOSS_ROUNDING = 1e-6
 """Relative: the last digits of an fp32 loss."""
+RATE_ROUNDING = 2.0**-23
+STREAM_REPEATS = 16
+REPEAT_LIMIT_S = 120.0
 
 
 class Prover:
@@ -28,19 +33,26 @@ class Prover:
 
     def __init__(self, lab: Lab, traits: Traits, seed: int) -> None:
         self._lab = lab
-        self._seed = seed
+        self.seed = seed
         self._reduction: Reduction = "coupled" if traits.couples_batch else traits.loss_reduction
-        self._has_dropout = "dropout" in traits.model.families
+        self._draws = traits.model.draws_random
         self._start: dict[str, str] = {}
         self._traced: dict[Rung, messages.BaselineTraced] = {}
         self._data: messages.DataDigested | None = None
+        self._repeated: dict[int, messages.Repeated] = {}
 
-    def prove(self, plan: Plan, rung: Rung, *, check_data: bool) -> NumericsClaim:
-        """The start, data and rung checks, in this order; the first that fails ends it."""
+    def prove(
+        self, plan: Plan, rung: Rung, *, check_data: bool, judged: Plan | None = None
+    ) -> NumericsClaim:
+        """The start, data, rung and randomness checks; the first that fails ends it.
+
+        ``judged`` is what is held to the rung where that is not the whole plan, since its precision
+        is judged by itself; none of it where it is naive.
+        """
         checks: list[Check] = []
         worker = self._lab.worker()
         try:
-            for check in self._checks(worker, plan, rung, check_data):
+            for check in self._checks(worker, plan, rung, check_data, judged or plan):
                 checks.append(check)
                 if check.verdict != "proven":
                     break
@@ -78,7 +90,7 @@ class Prover:
             request = messages.TrainFor(
                 task=self._lab.task,
                 plan=plan,
-                seed=self._seed,
+                seed=self.seed,
                 steps=steps,
                 folder=folder,
                 resume=resume,
@@ -87,42 +99,75 @@ class Prover:
         finally:
             worker.close()
 
-    def _checks(self, worker: Worker, plan: Plan, rung: Rung, check_data: bool) -> Iterator[Check]:
-        self._run_baseline(rung, check_data)
+    def _checks(
+        self, worker: Worker, plan: Plan, rung: Rung, check_data: bool, judged: Plan
+    ) -> Iterator[Check]:
+        has_rung = judged != NAIVE or plan == NAIVE
+        self._run_baseline(rung if has_rung else None, check_data)
         started = worker.ask(self._request(plan), messages.Started)
         yield check_start(self._start, started.state)
         if self._data is not None and check_data:
             yield check_data_digests(self._data, _digest_data(worker))
-        started = worker.ask(self._request(plan, rung), messages.Started)
+        if not has_rung:
+            return
+        started = worker.ask(self._request(judged, rung), messages.Started)
         lost = [each for each in started.applied if each.outcome != "done"]
         if lost:
             yield _check(rung, "not_proven", f"in the proof, {lost[0]}")
             return
         traced = worker.ask(self._trace(rung, "candidate"), messages.CandidateTraced)
         if rung is Rung.BITWISE:
-            yield check_bitwise(self._traced[rung], traced)
-        else:
-            yield check_rounding(self._traced[rung], traced, self._has_dropout)
+            yield check_bitwise(self._traced[rung], traced, self._draws)
+            return
+        yield check_rounding(self._traced[rung], traced, self._draws)
+        if self._draws:
+            yield self._check_randomness(worker, judged)
 
-    def _run_baseline(self, rung: Rung, check_data: bool) -> None:
+    def _check_randomness(self, worker: Worker, plan: Plan) -> Check:
+        """Few repeats tell whether the streams are one; else more, until they can be compared."""
+        for count in (STREAM_REPEATS, *LOOKS):
+            naive = self._repeat_naive(count)
+            found = self._repeat(worker, plan, count)
+            check = check_randomness(naive, found, decides=count in LOOKS)
+            if check is not None:
+                return check
+        seen = len(found.values["loss"])
+        why = f"{seen} repeats of a step are too few to compare two streams of random numbers"
+        return Check(name="randomness", verdict="not_proven", why=why)
+
+    def _repeat_naive(self, count: int) -> messages.Repeated:
+        if count not in self._repeated:
+            with self._lab.worker() as worker:
+                self._repeated[count] = self._repeat(worker, NAIVE, count)
+        return self._repeated[count]
+
+    def _repeat(self, worker: Worker, plan: Plan, count: int) -> messages.Repeated:
+        start = self._lab.start(plan, proof=Rung.BITWISE, seed=self.seed, watch_masks=True)
+        worker.ask(start, messages.Started)
+        request = messages.Repeat(count=count, seed=self.seed, limit_s=REPEAT_LIMIT_S)
+        return worker.ask(request, messages.Repeated)
+
+    def _run_baseline(self, rung: Rung | None, check_data: bool) -> None:
         """The naive side, as far as it is needed and was not run before."""
-        if rung in self._traced and (self._data is not None or not check_data):
+        has_trace = rung is None or rung in self._traced
+        if self._start and has_trace and (self._data is not None or not check_data):
             return
         with self._lab.worker() as worker:
             self._start = worker.ask(self._request(NAIVE), messages.Started).state
             if check_data and self._data is None:
                 self._data = _digest_data(worker)
-            if rung not in self._traced:
+            if rung is not None and rung not in self._traced:
                 worker.ask(self._request(NAIVE, rung), messages.Started)
                 request = self._trace(rung, "baseline")
                 self._traced[rung] = worker.ask(request, messages.BaselineTraced)
 
     def _request(self, plan: Plan, rung: Rung | None = None) -> messages.Start:
-        return self._lab.start(plan, proof=rung, seed=self._seed)
+        return self._lab.start(plan, proof=rung, seed=self.seed)
 
     def _trace(self, rung: Rung, role: Literal["baseline", "candidate"]) -> messages.Trace:
-        path = self._lab.folder / f"trace-{self._seed}-{rung}.safetensors"
-        return messages.Trace(path=str(path), role=role, reduction=self._reduction)
+        path = self._lab.folder / f"trace-{self.seed}-{rung}.safetensors"
+        epoch = self._traced[rung].epoch if role == "candidate" else None
+        return messages.Trace(path=str(path), role=role, reduction=self._reduction, epoch=epoch)
 
 
 def _check(rung: Rung, verdict: Verdict, why: str) -> Check:
@@ -198,32 +243,38 @@ def check_resuming(
     return Check(name="resume", verdict="refuted", why=why)
 
 
-def check_bitwise(naive: messages.BaselineTraced, plan: messages.CandidateTraced) -> Check:
+def check_bitwise(
+    naive: messages.BaselineTraced, plan: messages.CandidateTraced, draws: bool = False
+) -> Check:
     """Losses, gradients and updates of each step, and the whole state after the last."""
     if plan.did_not_run:
         return _check(Rung.BITWISE, "not_proven", f"in the proof, {plan.did_not_run[0]}")
     if not naive.repeats:
         why = "the naive training does not repeat itself to the bit, so nothing can equal it"
         return _check(Rung.BITWISE, "not_proven", why)
-    if plan.missing:
-        return _check(Rung.BITWISE, "refuted", _missing(plan))
+    other = _another_course(naive, plan)
+    if other:
+        return _check(Rung.BITWISE, "refuted", other)
     if plan.first_unequal:
         return _check(Rung.BITWISE, "refuted", f"{plan.first_unequal} differs")
     unequal = [key for key in naive.end if naive.end[key] != plan.end.get(key)]
     if unequal:
         return _check(Rung.BITWISE, "refuted", f"{unequal[0]} differs after the steps")
-    why = f"{len(naive.steps)} steps and the state after them equal to the bit"
+    why = f"{_steps(naive)} and the state after them equal to the bit"
+    if draws:
+        why += "; random numbers are the same stream"
     return _check(Rung.BITWISE, "proven", why)
 
 
 def check_rounding(
-    naive: messages.BaselineTraced, plan: messages.CandidateTraced, has_dropout: bool
+    naive: messages.BaselineTraced, plan: messages.CandidateTraced, draws: bool
 ) -> Check:
     """Within twice what a perturbation of 1e-5 of the naive weights causes (stats.yardstick)."""
     if plan.did_not_run:
         return _check(Rung.ROUNDING, "not_proven", f"in the proof, {plan.did_not_run[0]}")
-    if plan.missing:
-        return _check(Rung.ROUNDING, "refuted", _missing(plan))
+    other = _another_course(naive, plan)
+    if other:
+        return _check(Rung.ROUNDING, "refuted", other)
     if _unsteadiness(naive) > UNSTEADY:
         why = "the naive training differs from itself by more than rounding"
         return _check(Rung.ROUNDING, "not_proven", why)
@@ -234,10 +285,12 @@ def check_rounding(
     holds = largest <= 1.0
     verdict: Verdict = "proven" if holds or _nearer_to_fp64(naive, plan) else "refuted"
     where = f"{worst}: {shares[worst].parameter}" if shares[worst].share >= loss else "losses"
-    why = f"{100 * largest:.2g} % of what rounding may cause ({where})"
+    why = f"{100 * largest:.2g} % of what rounding may cause in {_steps(naive)} ({where})"
     if not holds and verdict == "proven":
         why += ", and nearer to fp64 than the naive training"
-    if has_dropout:
+    if not naive.repeats:
+        why += "; the naive training does not repeat itself to the bit"
+    if draws:
         why += "; dropout was off"
     return _check(Rung.ROUNDING, verdict, why)
 
@@ -293,5 +346,23 @@ def _nearer_to_fp64(naive: messages.BaselineTraced, plan: messages.CandidateTrac
     return True
 
 
-def _missing(plan: messages.CandidateTraced) -> str:
-    return f"{plan.missing[0]} has a gradient on one side only ({len(plan.missing)} in all)"
+def _steps(naive: messages.BaselineTraced) -> str:
+    edge = "over an epoch's end" if naive.epoch else "that reached no epoch's end"
+    return f"{len(naive.steps)} steps {edge}"
+
+
+def _another_course(naive: messages.BaselineTraced, plan: messages.CandidateTraced) -> str | None:
+    """What no rounding explains: other epochs, other gradients, another schedule."""
+    if plan.epoch != naive.epoch:
+        return f"an epoch has {plan.epoch} batches, not {naive.epoch}"
+    if plan.missing:
+        return f"{plan.missing[0]} has a gradient on one side only ({len(plan.missing)} in all)"
+    for number, (one, other) in enumerate(zip(naive.schedule, plan.schedule, strict=True), 1):
+        if len(one) != len(other) or not all(map(_same_rate, one, other)):
+            return f"the learning rates or their schedule differ after step {number}"
+    return None
+
+
+def _same_rate(one: float, other: float) -> bool:
+    """A captured step holds its rate in fp32."""
+    return one == other or abs(one - other) <= RATE_ROUNDING * abs(one)

@@ -1,0 +1,251 @@
+"""Does a training in another precision come to the same? Pairs of seeds, until it is decided.
+
+Each seed is trained twice, naively and by the plan, from the same weights and with the same order
+of data, for one epoch (within bounds) or what the time allows. Compared are the training loss, as
+the mean over the last quarter of the steps, the evaluation's loss and the task's metrics
+(stats.equivalence). A plan that diverges where the naive training does not is refuted at once.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from hasten.errors import HastenError
+from hasten.measure import messages
+from hasten.measure.lab import Lab
+from hasten.measure.worker import Worker, WorkerFailure
+from hasten.records.parity import Parity, ParityFigure, SeedCurve, SeedPair
+from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.verdict import Check, NumericsClaim, Verdict
+from hasten.stats.equivalence import ERROR, LOOKS, judge
+from hasten.tune.prove import Prover
+
+LEAST_STEPS = 100
+MOST_STEPS = 400
+"""One epoch, but no fewer and no more than these; after the first seed, as many as it had."""
+POINTS = 40
+"""Of a curve in the record."""
+LAST = 4
+"""The training loss is that of the last quarter: one step's alone is mostly its batch's."""
+ROSE = 1.5
+"""A loss that ends so many times above where it began, where the naive one fell, has diverged."""
+GRACE_S = 120.0
+"""For building the task and for the evaluation, beyond the time for steps."""
+TRAINING_LOSS = "training loss"
+
+
+def prove_plan(
+    prover: Prover,
+    lab: Lab,
+    plan: Plan,
+    rungs: Mapping[str, Rung],
+    limit_s: float,
+    tell: Callable[[str], None],
+) -> NumericsClaim:
+    """A plan on any rung. Precision is a step by itself: all other parts are first held to their
+    own rung without it, then the whole plan to parity."""
+    rung = Rung.deepest(rungs[name] for name in plan.parts)
+    if rung is Rung.CHANGES_TRAINING:
+        changing = next(name for name in plan.parts if rungs[name] is rung)
+        raise HastenError(
+            f"{changing} changes the training, which is nothing to prove.",
+            fix="Take that part out of the plan.",
+        )
+    if rung is not Rung.PARITY:
+        return prover.prove(plan, rung, check_data=True)
+    judged = plan.without(*(name for name in plan.parts if rungs[name] is rung))
+    judged_on = Rung.deepest(rungs[name] for name in judged.parts)
+    claim = prover.prove(plan, judged_on, check_data=True, judged=judged)
+    claim = msgspec.structs.replace(claim, rung=rung)
+    if claim.verdict != "proven":
+        return claim
+    parity = ParityProver(lab, plan, prover.seed, limit_s)
+    return claim.with_check(parity.prove(tell), parity.parity)
+
+
+class ParityProver:
+    """Trains pairs of seeds. What was measured so far is in ``parity``."""
+
+    def __init__(self, lab: Lab, plan: Plan, seed: int, limit_s: float) -> None:
+        self._lab, self._plan, self._seed = lab, plan, seed
+        self._limit_s = limit_s
+        self._began = time.monotonic()
+        self._steps: int | None = None
+        self._pairs: list[SeedPair] = []
+        self._figures: list[ParityFigure] = []
+
+    @property
+    def parity(self) -> Parity | None:
+        if not self._pairs:
+            return None
+        return Parity(
+            steps=self._steps or 0,
+            error=ERROR,
+            figures=tuple(self._figures),
+            pairs=tuple(self._pairs),
+        )
+
+    def prove(self, tell: Callable[[str], None]) -> Check:
+        try:
+            with self._lab.worker() as naive, self._lab.worker() as plan:
+                return self._prove(naive, plan, tell)
+        except WorkerFailure as failure:
+            return _check("not_proven", failure.failed.what.splitlines()[0])
+
+    def _prove(self, naive: Worker, plan: Worker, tell: Callable[[str], None]) -> Check:
+        for look in LOOKS:
+            while len(self._pairs) < look:
+                if self._is_spent():
+                    return _check("not_proven", f"{self._words()}, and the time was spent")
+                tell(f"training seed {len(self._pairs) + 1} both ways")
+                against = self._add_pair(naive, plan)
+                if against is not None:
+                    return against
+            self._figures = compare(self._pairs)
+            check = decide(self._figures, self._words())
+            if check is not None:
+                return check
+        return _check("not_proven", f"{self._words()}: no verdict{_worst(self._figures)}")
+
+    def _is_spent(self) -> bool:
+        """Whether one more pair, as long as the others took, goes beyond the time."""
+        spent = time.monotonic() - self._began
+        done = len(self._pairs)
+        return done > 0 and spent * (done + 1) / done > self._limit_s
+
+    def _add_pair(self, naive: Worker, plan: Worker) -> Check | None:
+        """The pair is kept; what it alone decides is returned."""
+        seed = self._seed + len(self._pairs)
+        one = self._train(naive, NAIVE, seed)
+        if self._steps is None:
+            self._steps = len(one.losses)
+            if self._steps < LEAST_STEPS:
+                why = f"{self._steps} steps a seed fit into the time, and {LEAST_STEPS} are needed"
+                return _check("not_proven", why)
+        other = self._train(plan, self._plan, seed)
+        pair = SeedPair(seed=seed, naive=_curve(one), plan=_curve(other))
+        self._pairs.append(pair)
+        return judge_pair(one, other, seed)
+
+    def _train(self, worker: Worker, plan: Plan, seed: int) -> messages.SeedTrained:
+        request = messages.TrainSeed(
+            task=self._lab.task,
+            plan=plan,
+            seed=seed,
+            least=self._steps or LEAST_STEPS,
+            most=self._steps or MOST_STEPS,
+            limit_s=math.inf if self._steps else self._limit_s / (2 * LOOKS[0]),
+        )
+        return worker.ask(request, messages.SeedTrained, limit_s=self._limit_s + GRACE_S)
+
+    def _words(self) -> str:
+        return f"{len(self._pairs)} seeds of {self._steps} steps"
+
+
+def judge_pair(naive: messages.SeedTrained, plan: messages.SeedTrained, seed: int) -> Check | None:
+    """What one seed decides: it was no pair, or one side diverged."""
+    lost = [each for each in plan.applied if each.outcome != "done"]
+    if lost:
+        return _check("not_proven", f"in the proof, {lost[0]}")
+    unequal = [key for key in naive.start if naive.start[key] != plan.start.get(key)]
+    if unequal or naive.start.keys() != plan.start.keys():
+        return _check(
+            "refuted", f"seed {seed} does not begin alike: {min(unequal, default='state')}"
+        )
+    if not _is_finite(naive):
+        return _check("not_proven", f"the naive training diverges from seed {seed}")
+    if not _is_finite(plan):
+        return _check("refuted", f"from seed {seed} it diverges, and the naive training does not")
+    if _rose(plan) and not _rose(naive):
+        return _check("refuted", f"from seed {seed} its loss rises, and the naive training's falls")
+    return None
+
+
+def compare(pairs: list[SeedPair]) -> list[ParityFigure]:
+    found = []
+    names = [name for name in pairs[0].naive.figures if name in pairs[0].plan.figures]
+    for name in names:
+        naive = [pair.naive.figures[name] for pair in pairs]
+        judged = judge(naive, [pair.plan.figures[name] for pair in pairs], among=len(names))
+        found.append(
+            ParityFigure(
+                name=name,
+                naive=statistics.fmean(naive),
+                difference=judged.difference,
+                low=judged.low,
+                high=judged.high,
+                margin=judged.margin,
+                spread=judged.spread,
+                likeness=judged.likeness,
+            )
+        )
+    return found
+
+
+def decide(figures: list[ParityFigure], words: str) -> Check | None:
+    """All alike proves, one unlike refutes; else more seeds are needed."""
+    different = [each for each in figures if each.likeness == "different"]
+    if different:
+        return _check("refuted", f"{words}: {_in_words(different[0])}")
+    if all(each.likeness == "equivalent" for each in figures):
+        return _check("proven", f"{words}{_worst(figures)}")
+    return None
+
+
+def _worst(figures: list[ParityFigure]) -> str:
+    if not figures:
+        return ""
+    return f": {_in_words(max(figures, key=ParityFigure.share))}"
+
+
+def _in_words(figure: ParityFigure) -> str:
+    return (
+        f"{figure.name} {figure.naive:.4g} differs by {figure.difference:+.2g}"
+        f" ({figure.low:+.2g} to {figure.high:+.2g}), margin {figure.margin:.2g}"
+    )
+
+
+def _check(verdict: Verdict, why: str) -> Check:
+    return Check(name="parity", verdict=verdict, why=why)
+
+
+def _is_finite(trained: messages.SeedTrained) -> bool:
+    return None not in trained.losses and None not in trained.figures.values()
+
+
+def _rose(trained: messages.SeedTrained) -> bool:
+    losses = _finite_losses(trained)
+    part = max(len(losses) // 10, 1)
+    begins, ends = statistics.fmean(losses[:part]), statistics.fmean(losses[-part:])
+    return ends > begins + (ROSE - 1) * abs(begins)
+
+
+def _finite_losses(trained: messages.SeedTrained) -> list[float]:
+    """Up to the first that is not."""
+    found = []
+    for loss in trained.losses:
+        if loss is None:
+            break
+        found.append(loss)
+    return found
+
+
+def _curve(trained: messages.SeedTrained) -> SeedCurve:
+    losses = _finite_losses(trained)
+    figures = {} if len(losses) < len(trained.losses) else {TRAINING_LOSS: _last(losses)}
+    for name, value in trained.figures.items():
+        if value is not None:
+            figures["evaluation loss" if name == "loss" else name] = value
+    return SeedCurve(losses=tuple(_points(losses)), figures=figures)
+
+
+def _last(losses: list[float]) -> float:
+    return statistics.fmean(losses[-max(len(losses) // LAST, 1) :])
+
+
+def _points(losses: list[float]) -> list[float]:
+    run = -(-len(losses) // POINTS) or 1
+    return [statistics.fmean(losses[i : i + run]) for i in range(0, len(losses), run)]

@@ -1,0 +1,73 @@
+"""What pairs of seeds decide, and what they do not."""
+
+import pytest
+
+from hasten.measure.messages import SeedTrained
+from hasten.records.applied import Applied
+from hasten.records.parity import SeedCurve, SeedPair
+from hasten.records.verdict import Check
+from hasten.tune.parity import compare, decide, judge_pair
+
+FALLING = tuple(2.0 - 0.01 * step for step in range(100))
+DONE = Applied(technique="mixed_precision", outcome="done", why="bf16 autocast")
+
+
+def _trained(
+    losses: tuple[float | None, ...] = FALLING,
+    start: str = "a",
+    figures: dict[str, float | None] | None = None,
+    outcome: str = "done",
+) -> SeedTrained:
+    applied = Applied(technique="t", outcome=outcome, why="so")  # type: ignore[arg-type]
+    return SeedTrained(
+        start={"weight": start},
+        losses=losses,
+        figures=figures or {},
+        applied=(applied,),
+        elapsed_s=1.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("naive", "plan", "verdict"),
+    [
+        (_trained(), _trained(), None),
+        (_trained(), _trained(outcome="fell_back"), "not_proven"),
+        (_trained(), _trained(start="b"), "refuted"),
+        (_trained(), _trained(losses=(*FALLING[:50], None, *FALLING[51:])), "refuted"),
+        (_trained(), _trained(figures={"loss": None}), "refuted"),
+        (_trained(losses=(None,) * 100), _trained(), "not_proven"),
+        (_trained(), _trained(losses=tuple(2.0 + 0.05 * step for step in range(100))), "refuted"),
+    ],
+)
+def test_one_seed_can_refute_and_never_prove(
+    naive: SeedTrained, plan: SeedTrained, verdict: str | None
+) -> None:
+    check = judge_pair(naive, plan, seed=3)
+    assert (None if check is None else check.verdict) == verdict
+
+
+def _pairs(*shifts: float, spread: float = 0.1) -> list[SeedPair]:
+    values = [1.0, 1.0 + spread, 1.0 - spread, 1.0 + spread / 2]
+    return [
+        SeedPair(
+            seed=seed,
+            naive=SeedCurve(losses=(), figures={"training loss": value, "accuracy": 0.9}),
+            plan=SeedCurve(losses=(), figures={"training loss": value + shift, "accuracy": 0.9}),
+        )
+        for seed, (value, shift) in enumerate(zip(values, shifts, strict=True))
+    ]
+
+
+def _decide(*shifts: float) -> Check | None:
+    return decide(compare(_pairs(*shifts)), "4 seeds of 100 steps")
+
+
+def test_all_figures_must_be_alike_and_one_may_refute() -> None:
+    alike, apart = _decide(0.001, -0.001, 0.002, 0.0), _decide(2.0, 2.01, 1.99, 2.0)
+    assert alike is not None
+    assert alike.verdict == "proven"
+    assert alike.why.startswith("4 seeds of 100 steps: training loss 1.012 differs by +0.0005 (")
+    assert apart is not None
+    assert apart.verdict == "refuted"
+    assert _decide(0.1, -0.1, 0.05, 0.0) is None
