@@ -127,6 +127,27 @@ def test_a_recurrent_model_that_keeps_the_device_busy_is_recurrent(device: Devic
     assert found.next[0] == codes(found)["recurrent"].advice
 
 
+def test_a_recurrent_model_that_computes_more_than_anything_else_takes_is_recurrent() -> None:
+    """As an LSTM of 200 moments does on an H200 beside its loader."""
+    given = on_gpu(
+        launches=launches(55, device=5.1, step=13),
+        work=work(0.02, 0.01),
+        bounds=(bound("loader", 1.29), bound("optimizer", 1.15)),
+    )
+    assert diagnosed(given, LSTM, GPU).limit == "recurrent"
+
+
+def test_a_bound_that_a_busy_machine_left_vague_gives_way_to_the_phases() -> None:
+    vague = msgspec.structs.replace(bound("optimizer", 1.9), low=0.13, high=5.7)
+    clear = bound("optimizer", 1.9)
+    share = {
+        str(each.low): codes(diagnosed(parts(EVEN, bounds=(each,))))["slow-optimizer"].bound
+        for each in (vague, clear)
+    }
+    assert share[str(vague.low)] == pytest.approx(1 / (1 - 0.18))
+    assert share[str(clear.low)] == pytest.approx(1.9)
+
+
 def test_a_recurrent_model_that_leaves_it_idle_is_launch_bound() -> None:
     given = on_gpu(launches=launches(900, device=2.5, step=10), work=work(0.02))
     assert diagnosed(given, LSTM, GPU).limit == "launch-bound"

@@ -80,7 +80,7 @@ class Planted(nn.Module):
         self.said = high or ""  # bool 1
         output[0, 0] in [output[0, 1]]  # noqa: B015  # bool 1
         2.0 in output  # noqa: B015  # bool 1
-        torch.equal(output, output)  # bool 1
+        torch.equal(output, -output)  # bool 1
         torch.allclose(output, output)  # bool 1
         max(output[0, 0], output[0, 1])  # bool 1
 

@@ -5,7 +5,7 @@ names the codes that it answers.
 """
 
 from hasten.diagnose import thresholds
-from hasten.diagnose.shares import Shares, saved_by
+from hasten.diagnose.shares import Shares, saved_without
 from hasten.records.environment import Device
 from hasten.records.finding import Finding, Place
 from hasten.records.profile import ProfileParts
@@ -60,9 +60,8 @@ def _of_the_loader(shares: Shares, place: Place | None) -> list[Finding | None]:
 
 
 def _of_the_optimizer(parts: ProfileParts, shares: Shares, place: Place | None) -> Finding | None:
-    measured = [saved_by(bound) for bound in parts.bounds if bound.without == "optimizer"]
     step = parts.measurement.typical_step()
-    share = measured[0] if measured else step.optimizer_s / shares.step_s
+    share = saved_without("optimizer", parts, step.optimizer_s / shares.step_s)
     return _finding(
         "slow-optimizer",
         "updating the weights",
@@ -118,7 +117,7 @@ def _of_the_model(
     step = parts.measurement.typical_step()
     share = (step.forward_s + step.backward_s) / shares.step_s
     by_hand = "hand_written" in model.attention
-    recurrent = "recurrent" in model.families and shares.model >= thresholds.RECURRENT_SHARE
+    recurrent = "recurrent" in model.families
     return [
         _finding(
             "eager-model",
@@ -146,7 +145,7 @@ def _of_the_model(
             "Use torch's own LSTM or GRU over whole sequences, begin states inside of it, and "
             "capture the step as one graph; more rows in a batch would cost little.",
             shares.model if recurrent else 0.0,
-            thresholds.RECURRENT_SHARE,
+            thresholds.LIMIT_SHARE,
             shares.step_s,
             place,
         ),

@@ -6,7 +6,7 @@ large enough, and else the step is balanced.
 """
 
 from hasten.diagnose.shares import Shares
-from hasten.diagnose.thresholds import CEILING_SHARE, LIMIT_SHARE, RECURRENT_SHARE
+from hasten.diagnose.thresholds import CEILING_SHARE, LIMIT_SHARE
 from hasten.records.profile import Launches, Limit, Work
 from hasten.records.traits import ModelTraits
 
@@ -42,7 +42,7 @@ def _kind_of_computing(shares: Shares, model: ModelTraits, work: Work | None) ->
             f"{busy}, and its products run at {_percent(at_ceiling)} of what this machine does in "
             f"{work.computed_in}"
         )
-    if "recurrent" in model.families and shares.model >= RECURRENT_SHARE:
+    if "recurrent" in model.families and shares.model >= LIMIT_SHARE:
         return "recurrent", f"{busy}, one moment of its recurrent layers after the other"
     if moving >= CEILING_SHARE:
         return "memory-bound", (

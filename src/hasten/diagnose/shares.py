@@ -9,7 +9,7 @@ idle while Python runs between two operations.
 
 from dataclasses import dataclass
 
-from hasten.diagnose.thresholds import CPU_LAUNCH_SHARE, LAUNCH_COSTS
+from hasten.diagnose.thresholds import CPU_LAUNCH_SHARE, LAUNCH_COSTS, VAGUE_BOUND
 from hasten.records.measurement import Phases
 from hasten.records.profile import Bound, ProfileParts
 
@@ -36,12 +36,11 @@ class Shares:
 def shares_of(parts: ProfileParts, *, on_device: bool) -> Shares:
     step = parts.measurement.typical_step()
     step_s = max(step.total_s(), 1e-12)
-    bounds = {bound.without: saved_by(bound) for bound in parts.bounds}
-    loader = bounds.get("loader", (step.data_wait_s + step.transfer_s) / step_s)
-    optimizer = bounds.get("optimizer", step.optimizer_s / step_s)
+    loader = saved_without("loader", parts, (step.data_wait_s + step.transfer_s) / step_s)
+    optimizer = saved_without("optimizer", parts, step.optimizer_s / step_s)
     busy = min(_busy(parts, step, on_device=on_device), 1 - loader)
     idle = 1 - loader - busy
-    syncs = min(bounds.get("syncs", 0.0), idle)
+    syncs = min(saved_without("syncs", parts, 0.0), idle)
     smallest = _smallest(parts, step_s)
     explained = on_device and LAUNCH_COSTS * smallest >= idle - syncs
     launching, in_python = (idle - syncs, 0.0) if explained else (0.0, idle - syncs)
@@ -62,8 +61,12 @@ def shares_of(parts: ProfileParts, *, on_device: bool) -> Shares:
     )
 
 
-def saved_by(bound: Bound) -> float:
-    """The share of a step that is gone without something."""
+def saved_without(name: str, parts: ProfileParts, by_phases: float) -> float:
+    """The share of a step that is gone without something, as its bound tells; ``by_phases`` where
+    there is none, or none that says more."""
+    bound = next((each for each in parts.bounds if each.without == name), None)
+    if bound is None or (name != "syncs" and bound.high > VAGUE_BOUND * bound.low):
+        return by_phases
     return min(max(0.0, 1 - 1 / bound.ratio), 1.0)
 
 

@@ -32,7 +32,7 @@ PRODUCTS_SHARE = 0.10
 """Of a step, that its products would take at the ceiling: below it a faster type gains little."""
 FASTER_TYPE = 1.5
 """By how much another type's ceiling must be higher: casts take some of it back."""
-RECURRENT_SHARE = 0.5
-"""Of a step, in the model, before the order of a recurrent layer's moments is to blame."""
+VAGUE_BOUND = 1.3
+"""How wide an interval may be, high over low, before phases tell more than the blocks did."""
 MEMORY_PEAK_SHARE = 0.8
 """Of the device's memory: beyond it fragments of the allocator can end a training."""
