@@ -9,10 +9,17 @@ import pytest
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE, Rung
 from hasten.records.trial import Candidate, Trial
+from hasten.tune import search as searching
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
 
 FAULTY = Path(__file__).parents[1] / "tasks" / "faulty.py"
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How the harmless trial is decided is of no matter here."""
+    monkeypatch.setattr(searching, "LOOKS_S", (0.5, 1.0))
 
 
 def _candidate(technique: str) -> Candidate:
@@ -59,7 +66,7 @@ def test_a_trial_killed_by_the_kernel_is_a_row_with_the_signal() -> None:
 def test_what_does_not_come_back_is_ended_and_says_where_it_stood(
     technique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = iter([20.0])
+    limits = iter([5.0])
     monkeypatch.setattr(Search, "_warm_limit_s", lambda self: next(limits, 200.0))
     trial, harmless = _search(technique)
     assert trial.outcome == "failed"

@@ -1,18 +1,22 @@
 """Techniques that take their process down with them, each in its own way."""
 
+import fcntl
 import os
 import re
 import resource
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import torch
 from torch import Tensor, nn
 
 import hasten
 
+HELD: list[IO[str]] = []
 STEPS_BEFORE = 4
 """Within the warm-up, after the first step has been trusted."""
 
@@ -26,6 +30,17 @@ def small() -> hasten.Task:
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-3),
         batch_size=32,
     )
+
+
+def alone() -> hasten.Task:
+    """Takes all of a device that there is one of; a second process has no room."""
+    file = Path(tempfile.gettempdir(), f"hasten-alone-{os.getppid()}").open("w")  # noqa: SIM115
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate all of it") from None
+    HELD.append(file)
+    return small()
 
 
 def harmless() -> None:

@@ -261,7 +261,13 @@ def serve(requests: int, replies: int, began: float) -> None:
 
 def _failed(error: Exception) -> messages.Failed:
     if isinstance(error, HastenError):
-        return messages.Failed(kind="error", what=error.what, fix=error.fix, detail=error.detail)
+        too_large = error.__cause__ is not None and ran_out_of_memory(error.__cause__)
+        return messages.Failed(
+            kind="out_of_memory" if too_large else "error",
+            what=error.what,
+            fix=error.fix,
+            detail=error.detail,
+        )
     wrapped = user_error("The training raised", error)
     return messages.Failed(
         kind="out_of_memory" if ran_out_of_memory(error) else "crashed",

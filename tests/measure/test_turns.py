@@ -1,0 +1,101 @@
+"""Plans that do not fit on the device together: processes of both take turns."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hasten.measure import turns
+from hasten.measure.lab import Lab
+from hasten.measure.turns import MOST_TURNS, compare_in_turns
+from hasten.records.applied import Applied
+from hasten.records.measurement import Memory
+from hasten.records.plan import NAIVE
+from hasten.stats.paired import FEWEST_TURNS
+
+FAULTY = Path(__file__).parents[1] / "tasks" / "faulty.py"
+
+
+class Device:
+    """Holds one process at a time; blocks take what the plan's name says, in milliseconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held: str | None = None
+        self.started: list[str] = []
+        self.now = 0.0
+        self.noise = iter([0.0] * 1000)
+        monkeypatch.setattr(turns, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(turns, "block_steps", lambda arm: 1)
+        monkeypatch.setattr(turns, "time_block", self._time_block)
+
+    def start(self, plan: str) -> Any:
+        assert self.held is None, "the other one is still there"
+        self.held = plan
+        self.started.append(plan)
+        return SimpleNamespace(
+            plan=plan,
+            pace=1 + next(self.noise),
+            warmup_s=5.0,
+            applied=(Applied(technique=plan, outcome="done", why=""),),
+            read=lambda: Memory(host_bytes=int(plan)),
+            worker=SimpleNamespace(close=self._close),
+        )
+
+    def _close(self) -> None:
+        self.held = None
+
+    def _time_block(self, arm: Any, steps: int) -> float:
+        self.now += 1.0
+        return int(arm.plan) * arm.pace / 1000
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Device:
+    return Device(monkeypatch)
+
+
+def test_a_clear_difference_is_found_in_the_fewest_turns(device: Device) -> None:
+    contest = compare_in_turns(device.start, "20", "10", seed=0)
+    assert contest.comparison.decision == "faster"
+    assert contest.comparison.ratio == pytest.approx(2.0)
+    assert len(contest.comparison.rounds) == FEWEST_TURNS
+    assert {each.technique for each in contest.applied} == {"20", "10"}
+    assert (contest.a_memory.host_bytes, contest.b_memory.host_bytes) == (20, 10)
+    assert device.held is None
+
+
+def test_processes_that_differ_by_themselves_decide_nothing(device: Device) -> None:
+    device.noise = iter([0.0, 0.3, -0.2, 0.1, 0.4, -0.1] * 10)
+    contest = compare_in_turns(device.start, "10", "10", seed=0)
+    assert contest.comparison.decision == "undecided"
+    assert len(contest.comparison.rounds) == MOST_TURNS
+
+
+def test_either_arm_goes_first(device: Device) -> None:
+    device.noise = iter([0.0, 0.3, -0.2, 0.1, 0.4, -0.1] * 10)
+    contest = compare_in_turns(device.start, "11", "10", seed=3)
+    assert {each.first for each in contest.comparison.rounds} == {"a", "b"}
+    firsts = [device.started[2 * each] for each in range(MOST_TURNS)]
+    assert firsts == ["11" if each.first == "a" else "10" for each in contest.comparison.rounds]
+
+
+def test_a_process_is_ended_where_its_turn_fails(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(arm: object, steps: int) -> float:
+        raise ValueError("no")
+
+    monkeypatch.setattr(turns, "time_block", fail)
+    with pytest.raises(ValueError, match="no"):
+        compare_in_turns(device.start, "11", "10", seed=3)
+    assert device.held is None
+
+
+def test_a_lab_takes_turns_where_both_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_S", 0.05)
+    monkeypatch.setattr(turns, "MOST_TURNS", FEWEST_TURNS)
+    with Lab(f"{FAULTY}:alone", seed=0) as lab:
+        contest = lab.compare(NAIVE, NAIVE, seed=0)
+    assert len(contest.comparison.rounds) == FEWEST_TURNS
+    assert contest.comparison.load is not None
