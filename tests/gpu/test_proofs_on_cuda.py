@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from hasten.measure.lab import Lab
 from hasten.records.plan import Plan, RawPart
@@ -10,7 +11,11 @@ from hasten.records.verdict import NumericsClaim
 from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
 BUGS = Path(__file__).parents[1] / "tasks" / "bugs.py"
 
 
