@@ -9,13 +9,33 @@ from hasten.measure import messages
 from hasten.measure.lab import Lab
 from hasten.measure.parts import measure_parts
 from hasten.measure.worker import WorkerFailure
+from hasten.records.finding import Place
 from hasten.records.measurement import Measurement, Memory, Phases
-from hasten.records.profile import Bound, Ceilings, Launches, ProfileParts
+from hasten.records.profile import (
+    Bound,
+    Ceilings,
+    Launches,
+    PeakMemory,
+    ProfileParts,
+    SyncSite,
+)
 from hasten.records.record import from_json, to_json
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 STEP = Phases(data_wait_s=0.0, transfer_s=0.0, forward_s=0.1, backward_s=0.0, optimizer_s=0.0)
 MEASURED = Measurement(steps=(STEP,), rows=(1,), losses=(0.0,), first_step_s=1.0, memory=Memory())
+SITE = SyncSite(
+    place=Place(path="train.py", line=3), kind="item", code="loss.item()", per_step=1.0, cost_s=0.1
+)
+PEAK = PeakMemory(
+    peak_bytes=10,
+    parameters_bytes=1,
+    gradients_bytes=2,
+    optimizer_bytes=3,
+    activations_bytes=4,
+    other_bytes=0,
+    largest=(),
+)
 ANSWERS: dict[type, messages.Reply] = {
     messages.MeasureBounds: messages.BoundsMeasured(
         bounds=(Bound(without="loader", ratio=1.1, low=1.0, high=1.2, how="measured"),)
@@ -24,6 +44,8 @@ ANSWERS: dict[type, messages.Reply] = {
     messages.CountLaunches: messages.LaunchesCounted(
         launches=Launches(per_step=9.0, device_s=0.1, step_s=0.1, slowest={})
     ),
+    messages.FindSyncs: messages.SyncsFound(sites=(SITE,)),
+    messages.MeasurePeak: messages.PeakMeasured(memory=PEAK),
     messages.MeasureCeilings: messages.CeilingsMeasured(
         ceilings=Ceilings(flops_per_s={"fp32": 1e11}, bytes_per_s=1e9, launch_s=1e-6)
     ),
@@ -47,7 +69,8 @@ class Answering:
 
 
 def _parts(*failing: type) -> ProfileParts:
-    return measure_parts(Answering(*failing), MEASURED, lambda message: None)  # type: ignore[arg-type]
+    worker = Answering(*failing)
+    return measure_parts(worker, MEASURED, None, lambda message: None)  # type: ignore[arg-type]
 
 
 def test_all_parts_come_together() -> None:
@@ -58,6 +81,9 @@ def test_all_parts_come_together() -> None:
     assert found.launches is not None
     assert found.ceilings is not None
     assert len(found.bounds) == 1
+    assert found.syncs == (SITE,)
+    assert found.memory == PEAK
+    assert found.trace is None
 
 
 @pytest.mark.parametrize(
@@ -67,6 +93,8 @@ def test_all_parts_come_together() -> None:
         (messages.CountWork, "work"),
         (messages.CountLaunches, "launches"),
         (messages.MeasureCeilings, "ceilings"),
+        (messages.FindSyncs, "syncs"),
+        (messages.MeasurePeak, "memory"),
     ],
 )
 def test_a_part_that_fails_is_a_note_and_the_others_are_there(failing: type, missing: str) -> None:
@@ -74,7 +102,7 @@ def test_a_part_that_fails_is_a_note_and_the_others_are_there(failing: type, mis
     (note,) = found.notes
     assert note.endswith("failed: It ended.")
     assert not getattr(found, missing)
-    whole = {"bounds", "work", "launches", "ceilings"} - {missing}
+    whole = {"bounds", "work", "launches", "ceilings", "syncs", "memory"} - {missing}
     if missing == "ceilings":
         whole -= {"work"}  # which is told against them
     assert all(getattr(found, name) for name in whole)
@@ -82,7 +110,7 @@ def test_a_part_that_fails_is_a_note_and_the_others_are_there(failing: type, mis
 
 def test_blocks_are_timed_before_the_profiler_is_started() -> None:
     worker = Answering()
-    measure_parts(worker, MEASURED, lambda message: None)  # type: ignore[arg-type]
+    measure_parts(worker, MEASURED, None, lambda message: None)  # type: ignore[arg-type]
     assert worker.asked[0] is messages.MeasureBounds
     assert worker.asked.index(messages.CountLaunches) > 0
 
@@ -99,7 +127,7 @@ def test_a_profile_of_a_real_task_has_all_its_parts() -> None:
     assert all(each > 0 for each in start)
     assert found.work is not None
     assert found.work.flops == 2 * 32 * (2 * 16 * 32 + 3 * 32 * 4)
-    assert len(told) == 5
+    assert len(told) == 7
     assert from_json(to_json(found), ProfileParts, where="here") == found
 
 
