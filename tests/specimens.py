@@ -340,6 +340,7 @@ SUMMARY = TrainingSummary(
     ),
     claim=RecipeClaim(path="recipe.toml", ratio=1.5, rows_per_s=15_000.0),
     checkpoint="out/step-640",
+    healthy=True,
     log="out/events.jsonl",
     notes=("compile fell back",),
 )

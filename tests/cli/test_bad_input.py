@@ -13,6 +13,7 @@ from hasten.host.environment import read_environment
 from hasten.records.plan import RawPart, Rung
 from hasten.records.recipe import RECIPE_FORMAT, Recipe, RecipeNumerics, RecipeSpeed
 from hasten.tune.files import recipe_text
+from terminal import run_on_terminal
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 
@@ -190,7 +191,7 @@ def test_with_json_the_error_is_a_document_too(tmp_path: Path) -> None:
     [
         (["train", "x", "--no-such"], "No such option '--no-such'.", "hasten train"),
         (["train", "x", "--level", "much"], "Invalid value for '--level'", "hasten train"),
-        (["bench", "x"], "Missing argument 'A'.", "hasten bench"),
+        (["prove", "x"], "Missing argument 'RECIPE'.", "hasten prove"),
         (["fly"], "No such command 'fly'.", "hasten"),
     ],
 )
@@ -213,6 +214,26 @@ def test_a_result_that_cannot_be_written_is_a_fault() -> None:
         )
     assert ended.returncode == 2
     assert ended.stderr.startswith("error: The result could not be written to stdout: No space")
+
+
+def test_a_wrong_command_line_that_cannot_be_told_is_still_a_fault() -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([sys.executable, "-m", "hasten", "train", "--bad"], stderr=full)
+    assert ended.returncode == 2
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred", "\x9b31mred", "\rover"])
+def test_a_hostile_name_does_not_drive_the_terminal_of_who_reads_an_error(
+    name: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "hasten", "train", "gallery:bloom"]
+    flags = ["--resume", "--checkpoint-dir", name]
+    code, written = run_on_terminal([*command, *flags], 80, folder=tmp_path)
+    assert code == 2
+    assert "error: There is no folder ?" in written
+    code, written = run_on_terminal([*command, f"--level={name}"], 80, folder=tmp_path)
+    assert code == 2
+    assert name not in written
 
 
 def test_an_empty_path_is_not_the_folder_one_is_in(tmp_path: Path) -> None:

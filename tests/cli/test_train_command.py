@@ -330,7 +330,20 @@ def test_an_interruption_without_a_folder_says_that_nothing_is_left(
     assert "Nothing was saved: there is no --checkpoint-dir." in train().stderr
 
 
-def _interrupt(*_: Any) -> None:
+def test_an_interruption_before_the_first_step_has_nothing_to_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hasten.train.fit.train", _interrupt_at_once)
+    write(tmp_path, 20)
+    assert train("--checkpoint-dir", str(tmp_path), "--resume").stderr.strip() in ("", "Aborted!")
+
+
+def _interrupt(wanted: Wanted, stop: StopRequest, sinks: Sequence[Sink]) -> None:
+    stop.nothing_to_lose = False
+    raise KeyboardInterrupt
+
+
+def _interrupt_at_once(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
@@ -436,6 +449,15 @@ def test_a_card_that_cannot_be_written_does_not_change_the_exit_code(
     last = told.splitlines()[-3:]
     assert last[0] == f"warning: The result could not be written to stdout: {problem}."
     assert last[1].startswith("         done at step 300, loss 0.123")
+    assert last[2] == "         checkpoint: out/step-640"
+
+
+def test_a_stdout_that_is_closed_is_said_to_be() -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", *process("task")]
+    ended = subprocess.run(command, stderr=subprocess.PIPE, env=plain_environment(), text=True)
+    assert ended.returncode == 0, ended.stderr
+    last = ended.stderr.splitlines()[-3:]
+    assert last[0] == "warning: The result could not be written to stdout: it is closed."
     assert last[2] == "         checkpoint: out/step-640"
 
 

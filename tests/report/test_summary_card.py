@@ -94,6 +94,18 @@ def test_a_done_training_says_how_to_use_its_weights_first() -> None:
     ]
 
 
+@pytest.mark.parametrize("outcome", ["done", "stopped"])
+def test_weights_that_are_not_finite_are_not_offered(outcome: str) -> None:
+    text = lines(healthy=False, outcome=outcome)
+    assert "checkpoint out/step-640, NOT HEALTHY: a weight is not finite" in text
+    assert text[-3:] == [
+        "The last weights are not finite: training never goes on from them.",
+        "go on from the last checkpoint that is healthy:",
+        GO_ON,
+    ]
+    assert not any("load_state_dict" in line for line in text)
+
+
 def test_a_stopped_training_says_how_to_resume_first() -> None:
     text = lines(outcome="stopped", why="Ctrl-C", signal=2, resumed_from=320)
     assert text[:2] == ["STOPPED train.py:make_task: 640 steps, 10 epochs", "Ctrl-C"]

@@ -226,7 +226,7 @@ class OwnStream(IterableDataset[Tensor]):
     [
         (
             lambda: DataLoader(Items(draws=False), batch_size=4, sampler=CountsEpochs()),
-            "its sampler, a BatchSampler, has a memory of its own",
+            "its sampler, a CountsEpochs, has a memory of its own",
         ),
         (lambda: DataLoader(OwnStream(), batch_size=4), "its dataset has a memory of its own"),
         (lambda: DataLoader(Stream(), batch_size=4), None),

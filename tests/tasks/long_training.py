@@ -1,6 +1,9 @@
 """A small training with all that a checkpoint must keep: shuffling, workers, dropout, a rate."""
 
+import dataclasses
 import random
+import sys
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -68,6 +71,31 @@ def make_task_that_fails() -> hasten.Task:
         return F.cross_entropy(outputs, targets)
 
     return hasten.Task(model=task.model, data=task.data, optimizer=task.optimizer, loss=loss)
+
+
+def make_task_that_leaves() -> hasten.Task:
+    """Ends the program at its tenth step, as if all were well."""
+    task, calls = _task(workers=0), iter(range(100))
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        if next(calls) == 9:
+            sys.exit(0)
+        return F.cross_entropy(outputs, targets)
+
+    return dataclasses.replace(task, loss=loss)
+
+
+def make_task_that_leaves_its_evaluation() -> hasten.Task:
+    leaves = hasten.Metric(compute=_leave, higher_is_better=True)
+    return dataclasses.replace(_task(workers=0), metrics={"leaves": leaves})
+
+
+def make_task_that_leaves_its_optimizer() -> hasten.Task:
+    return dataclasses.replace(_task(workers=0), optimizer=_leave)
+
+
+def _leave(*_: object) -> Any:
+    sys.exit(0)
 
 
 class Scatters(nn.Module):

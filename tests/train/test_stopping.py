@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 from hasten.checkpoint.store import Store
 from hasten.errors import HastenError
 from hasten.records.plan import NAIVE, Plan
+from hasten.task.load import load_factory
 from hasten.task.task import Task
 from hasten.train.fit import fit
 from hasten.train.signals import StopRequest
@@ -323,6 +324,25 @@ def test_what_the_task_raises_is_told_with_what_is_left(tmp_path: Path) -> None:
     assert error.value.fix == f"Mend that, and go on from {last} by --resume."
     assert "long_training.py" in error.value.detail
     assert "hasten/train" not in error.value.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("make_task_that_leaves", "raised after step 9: SystemExit: 0."),
+        ("make_task_that_leaves_its_evaluation", "raised in the evaluation after step"),
+        ("make_task_that_leaves_its_optimizer", "cannot be trained: SystemExit: 0."),
+    ],
+)
+def test_a_task_that_ends_the_program_is_no_training_that_is_done(name: str, what: str) -> None:
+    with pytest.raises(HastenError) as error:
+        fit(task(name), NAIVE, epochs=5)
+    assert f"{task(name)} {what}" in error.value.what
+
+
+def test_a_program_ends_where_its_own_code_says_so() -> None:
+    with pytest.raises(SystemExit):
+        fit(load_factory(task("make_task_that_leaves"))(), epochs=5)
 
 
 def test_an_operation_that_prevents_determinism_is_named() -> None:

@@ -1,8 +1,10 @@
 """What a training tells: the first step at once, where it goes on from, what it cannot do."""
 
 import dataclasses
+import math
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,43 @@ def test_the_first_step_is_told_too(every: int, steps: int, told: list[int]) -> 
     assert [each.step for each in events] == told
     assert all(each.loss > 0 and each.rows_per_s > 0 for each in events)
     assert summary.loss == events[-1].loss
+
+
+class Prepares(nn.Module):
+    """Takes long in its first step, as one that is compiled then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+        self.is_ready = False
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if self.training and not self.is_ready:
+            self.is_ready = True
+            time.sleep(1.5)
+        return self.layer(inputs)
+
+
+def test_what_the_first_step_prepares_is_not_in_the_throughput() -> None:
+    task = dataclasses.replace(make_task(), model=Prepares())
+    summary = fit(task, steps=10)
+    assert summary.rows == 68
+    assert summary.elapsed_s > 1.5
+    assert summary.rows_per_s > 100, "68 rows in 1.5 s would be 45"
+    alone = fit(dataclasses.replace(make_task(), model=Prepares()), steps=1)
+    assert 0 < alone.rows_per_s < 8, "there is no other step"
+
+
+def test_a_last_checkpoint_that_is_not_healthy_is_said_to_be(tmp_path: Path) -> None:
+    def diverging(parameters: Any) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr=math.inf)
+
+    task = dataclasses.replace(make_task(), optimizer=diverging)
+    assert fit(task, steps=2).healthy is None
+    assert fit(task, steps=2, checkpoint_dir=tmp_path / "a").healthy is False
+    fit(make_task(), steps=2, checkpoint_dir=tmp_path / "b")
+    resumed = fit(make_task(), steps=2, checkpoint_dir=tmp_path / "b", resume=True)
+    assert resumed.healthy is True
 
 
 def test_every_process_tells_its_first_step_and_where_it_goes_on_from(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 Torch is imported by a command that needs it, never to print help.
 """
 
+import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType, TracebackType
 
 import click
@@ -59,11 +61,13 @@ def main() -> None:
 
 def _report(error: HastenError) -> int:
     _document(error.what, error.fix, error.detail)
+    from hasten.report.text import printable_lines
+
     if error.detail:
-        say(error.detail.rstrip() + "\n")
-    say(f"error: {error.what}")
+        say(printable_lines(error.detail.rstrip()) + "\n")
+    say(printable_lines(f"error: {error.what}"))
     if error.fix:
-        say(f"       {error.fix}")
+        say(printable_lines(f"       {error.fix}"))
     return EXIT_FAULT
 
 
@@ -72,7 +76,11 @@ def _report_usage(error: click.ClickException) -> int:
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = context.command_path if context else "hasten"
     _document(error.format_message(), f"Try '{command} --help' for help.")
-    error.show()
+    from hasten.report.text import printable_lines
+
+    words = io.StringIO()
+    error.show(words)
+    say(printable_lines(words.getvalue().rstrip()))
     return EXIT_FAULT
 
 
@@ -89,8 +97,10 @@ def _document(what: str, fix: str, detail: str = "") -> None:
 def _crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """A fault of ours: Python would exit with 1, which here means that a claim did not hold."""
     sys.__excepthook__(kind, error, trace)
-    click.echo("error: this is a fault of Hasten; please report it with the lines above", err=True)
-    sys.stdout.flush()
+    say("error: this is a fault of Hasten; please report it with the lines above")
+    if sys.stdout is not None:
+        with suppress(OSError):
+            sys.stdout.flush()
     os._exit(EXIT_FAULT)  # everything has been unwound, so that no worker is left
 
 

@@ -47,14 +47,20 @@ def say(words: str) -> None:
 
 def _write(text: str) -> None:
     """All of it, now: at the exit it would be too late to say that it could not be written."""
+    if sys.stdout is None:  # closed by whoever started this; click would say nothing
+        raise _unwritten("it is closed")
     try:
         click.echo(text, nl=False, color=True)
     except OSError as error:
         _let_go(sys.stdout)
-        raise HastenError(
-            f"The result could not be written to stdout: {error.strerror or error}.",
-            fix="Make room, or send stdout elsewhere.",
-        ) from error
+        raise _unwritten(str(error.strerror or error)) from error
+
+
+def _unwritten(why: str) -> HastenError:
+    return HastenError(
+        f"The result could not be written to stdout: {why}.",
+        fix="Make room, or send stdout elsewhere.",
+    )
 
 
 def _let_go(stream: TextIO) -> None:

@@ -118,17 +118,19 @@ def train(context: click.Context, /, task: str, **options: Unpack[Options]) -> N
         claim=claim,
     )
     display = TrainingDisplay(TrainingConsole())
+    stop = StopRequest()
     for_people = sys.stderr if options["as_json"] else sys.stdout
     try:
         with (
             _blaming(options["recipe"], plan),
             redirect_stdout(for_people),
             display,
-            StopRequest() as stop,
+            stop,
         ):
             summary = run_training(wanted, stop, [display])
     except KeyboardInterrupt:
-        tell_what_is_left(context)
+        if not stop.nothing_to_lose:
+            tell_what_is_left(context)
         raise
     show(context, summary, display.start, evaluate_every)
     context.exit(_exit_code(summary))

@@ -81,7 +81,7 @@ class TrainingSummary(Record, frozen=True, kw_only=True):
     """Of this process, as the next two."""
     elapsed_s: float
     rows_per_s: float
-    """Of training alone: without preparing, evaluating and saving."""
+    """Of training alone: without preparing, the first step, evaluating and saving."""
     data_wait: float
     loss: float | None
     metrics: dict[str, float | None]
@@ -91,5 +91,7 @@ class TrainingSummary(Record, frozen=True, kw_only=True):
     claim: RecipeClaim | None
     checkpoint: str | None
     """The last one."""
+    healthy: bool | None
+    """Whether its weights are all finite. One that is not is never gone on from."""
     log: str | None
     notes: tuple[str, ...]

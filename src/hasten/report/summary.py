@@ -55,9 +55,14 @@ def _results(summary: TrainingSummary, no_evaluation: str) -> list[tuple[str, st
     return [
         ("training loss", number(summary.loss)),
         ("evaluation", metrics_in_words(summary.metrics) or no_evaluation),
-        ("checkpoint", unbroken(printable(summary.checkpoint or "none"))),
+        ("checkpoint", unbroken(printable(_checkpoint(summary)))),
         ("log", unbroken(printable(summary.log or "none"))),
     ]
+
+
+def _checkpoint(summary: TrainingSummary) -> str:
+    path = summary.checkpoint or "none"
+    return f"{path}, NOT HEALTHY: a weight is not finite" if summary.healthy is False else path
 
 
 def _speed(summary: TrainingSummary) -> list[tuple[str, str]]:
@@ -105,6 +110,12 @@ def _next(summary: TrainingSummary, go_on: str) -> Sequence[RenderableType]:
         return [Rows([("", words)])]
     weights = f"{summary.checkpoint}/{MODEL}"
     load = f"model.load_state_dict(safetensors.torch.load_file({weights!r}))"
+    if summary.healthy is False:
+        words = "The last weights are not finite: training never goes on from them."
+        return [
+            Rows([("", words)]),
+            *(_to_copy("go on from the last checkpoint that is healthy", go_on) if go_on else ()),
+        ]
     use = _to_copy("use it", load)
     if not go_on:
         return use

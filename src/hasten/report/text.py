@@ -10,6 +10,11 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
+def printable_lines(text: str) -> str:
+    """The same of several lines, such as a traceback; tabs stay too."""
+    return "".join(each if each in "\n\t" else printable(each) for each in text)
+
+
 def duration(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{1e6 * seconds:.0f} us"

@@ -123,7 +123,9 @@ def _has_memory(loader: Any, state: dict[str, Any], own: list[Tensor]) -> str | 
 
     sampler, dataset = getattr(loader, "batch_sampler", None), getattr(loader, "dataset", None)
     if sampler is not None and twice(lambda: list(islice(sampler, INDICES))):
-        return f"its sampler, a {type(sampler).__name__}, has a memory of its own"
+        plain = type(sampler) is BatchSampler  # then the memory is that of what it reads
+        kind = type(sampler.sampler if plain else sampler).__name__
+        return f"its sampler, a {kind}, has a memory of its own"
     if isinstance(dataset, IterableDataset):
         # Workers have copies, made anew for each epoch of one that nobody has read from.
         if not getattr(loader, "num_workers", 0) and twice(lambda: list(islice(dataset, ITEMS))):

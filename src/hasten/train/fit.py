@@ -143,7 +143,7 @@ def _open(
 def _pipeline(task: Task, name: str | None) -> Pipeline:
     try:
         return Pipeline.from_task(task)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if name is None or isinstance(error, HastenError):
             raise
         raise user_error(f"{name} cannot be trained", error) from error

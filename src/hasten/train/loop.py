@@ -225,7 +225,7 @@ class Loop:
             with self._users_evaluation:
                 try:
                     found = self._unless_stopped()
-                except Exception:
+                except (Exception, SystemExit):
                     if self._saver is not None:  # the steps before are not to blame
                         self._saver.save(self._position(), self._epoch_start(), self._batch)
                     raise
@@ -281,7 +281,7 @@ class Loop:
         saver.wait()
 
     def _summary(self) -> TrainingSummary:
-        total, saver = self._meter.total, self._saver
+        saver = self._saver
         done = self._is_done()
         return TrainingSummary(
             task=self._name,
@@ -292,16 +292,17 @@ class Loop:
             step=self._step,
             epoch=self._epochs_done(),
             resumed_from=self._resumed_from,
-            rows=total.rows,
+            rows=self._meter.total.rows,
             elapsed_s=self._meter.elapsed_s,
-            rows_per_s=total.rows_per_s(),
-            data_wait=total.data_wait(),
+            rows_per_s=self._meter.pace.rows_per_s(),
+            data_wait=self._meter.pace.data_wait(),
             loss=self._meter.loss,
             metrics=dict(self._metrics),
             memory=read_memory(),
             applied=tuple(self._run.applied),
             claim=self._wanted.claim,
             checkpoint=None if saver is None or saver.path is None else str(saver.path),
+            healthy=None if saver is None or saver.path is None else saver.is_healthy,
             log=None if saver is None else str(saver.folder / EVENTS),
             notes=(*self._notes, *self._sinks.dropped),
         )
@@ -330,7 +331,7 @@ class Loop:
         length = batches_per_epoch(self._run)
         return None if length is None else length * (self._wanted.epochs or 1)
 
-    def blame(self, error: Exception, where: str) -> HastenError | None:
+    def blame(self, error: Exception | SystemExit, where: str) -> HastenError | None:
         """What the user's code raised, in the words of a command; None where it is to be raised as
         it is, to a program, or to whoever asked to stop."""
         if self._name is None or self._stop.signal is not None:
@@ -363,7 +364,7 @@ class _UsersCode:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         ours = HastenError | StopIteration | _StoppedError
-        if isinstance(error, Exception) and not isinstance(error, ours):
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, ours):
             wrapped = self._loop.blame(error, self._where)
             if wrapped is not None:
                 raise wrapped from error

@@ -31,6 +31,11 @@ class _Sum:
     wait_s: float = 0.0
     elapsed_s: float = 0.0
 
+    def add(self, other: "_Sum") -> None:
+        self.rows += other.rows
+        self.wait_s += other.wait_s
+        self.elapsed_s += other.elapsed_s
+
     def rows_per_s(self) -> float:
         return self.rows / self.elapsed_s if self.elapsed_s else 0.0
 
@@ -56,7 +61,7 @@ class Meter:
         self._readings = Readings(run.pipeline.device, every=every, slots=SLOTS)
         self._windows: dict[int, _Window] = {}
         self._began = self._since = time.monotonic()
-        self._window, self.total = _Sum(), _Sum()
+        self._window, self.total, self._later = _Sum(), _Sum(), _Sum()
         self._steps = 0
         self._rate = math.nan
         self.loss: float | None = None
@@ -65,6 +70,11 @@ class Meter:
     @property
     def elapsed_s(self) -> float:
         return time.monotonic() - self._began
+
+    @property
+    def pace(self) -> _Sum:
+        """Without the first step, where others follow: what that prepares is not done again."""
+        return self._later if self._later.elapsed_s else self.total
 
     def waited(self, seconds: float) -> None:
         self._window.wait_s += seconds
@@ -108,9 +118,9 @@ class Meter:
     def _close_window(self, epoch: int) -> None:
         self._add_time()
         window, self._window = self._window, _Sum()
-        self.total.rows += window.rows
-        self.total.wait_s += window.wait_s
-        self.total.elapsed_s += window.elapsed_s
+        self.total.add(window)
+        if self._steps > 1:
+            self._later.add(window)
         self._windows[self._steps] = _Window(epoch, self.elapsed_s, window, read_memory())
 
     def _add_time(self) -> None:

@@ -155,7 +155,8 @@ def _behind(
         batch = next(epoch, None)
         if batch is not None and (last is None or not can_compare or digest(batch) == last):
             why = reason or "without that the last of them is another one"
-            return epoch, f"{given:,} batches were loaded again: {why}" if replay else None
+            were = f"{given:,} batches were" if given > 1 else "1 batch was"
+            return epoch, f"{were} loaded again: {why}" if replay else None
     raise HastenError(
         f"{path} cannot be gone on with to the bit: batch {given} of the epoch is another one now.",
         fix="Bring the data back as it was, and let the loader repeat itself for the same seed; or"

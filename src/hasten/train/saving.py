@@ -51,6 +51,8 @@ class Saver:
         """Of the last checkpoint that was handed over, or gone on from."""
         self.path = gone_on_from
         """The last checkpoint that is whole."""
+        self.is_healthy = True
+        """Of that one; others are not gone on from."""
         self.folder = store.folder
 
     def is_due(self, step: int) -> bool:
@@ -80,7 +82,9 @@ class Saver:
         found = []
         while self._done:
             self.path = self._done.popleft()
-            found.append((self.path, *self._handed_over.pop(self.path.name)))
+            manifest, stalled_s = self._handed_over.pop(self.path.name)
+            self.is_healthy = manifest.healthy
+            found.append((self.path, manifest, stalled_s))
         return found
 
     def wait(self) -> None:
