@@ -1,5 +1,6 @@
 """Blocks without a loader and without an update: what they leave alone. No time decides here."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,15 +141,20 @@ def test_loader_workers_do_not_run_while_kept_batches_are_replayed() -> None:
     assert len(children) >= 2
     seen: list[set[str]] = []
 
+    def statuses() -> set[str]:
+        return {child.status() for child in children if child.is_running()}
+
     def looking(model: nn.Module, batch: Any) -> Tensor:
-        seen.append({child.status() for child in children if child.is_running()})
+        deadline = time.monotonic() + 10  # a signal takes effect when its process is scheduled
+        while statuses() != {psutil.STATUS_STOPPED} and time.monotonic() < deadline:
+            time.sleep(0.01)
+        seen.append(statuses())
         return model(batch[0]).sum()
 
     run.pipeline.forward = looking
     replay_block(run, kept, 2)
     assert seen == [{psutil.STATUS_STOPPED}] * 2
-    run.step(next(source))
-    assert psutil.STATUS_STOPPED not in seen[-1]
+    assert psutil.STATUS_STOPPED not in statuses()
 
 
 def test_they_run_again_after_a_replay_that_raised() -> None:

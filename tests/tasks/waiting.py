@@ -175,7 +175,8 @@ class InHiding(nn.Module):
             hidden.data.sum().item()  # item 1
         output: Tensor = self.second(torch.relu_(hidden))
         output.sum().item()  # item 1
-        torch.distributions.Normal(output.mean(), output.exp().mean())  # bool 2
+        scale = output.exp().mean()
+        torch.distributions.Normal(output.mean(), scale, validate_args=True)  # bool 2
         output.register_hook(lambda gradient: print(gradient, file=_Nowhere()))  # print 1
         return torch.utils.checkpoint.checkpoint(self.again, output, use_reentrant=False)
 
