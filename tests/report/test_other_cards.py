@@ -70,6 +70,13 @@ def test_a_proof_shows_its_checks_and_where_it_was_made() -> None:
     assert "made on another machine: cpu: Old, here New" in lines
 
 
+def test_what_else_the_machine_did_is_told() -> None:
+    busy = replace(SPEED, disturbed_by="other programs kept 1.2 of 2 cores busy")
+    for card in (proof_card(replace(PROOF, speed=busy)), bench_card(replace(BENCH, speed=busy))):
+        assert "beside it, other programs kept 1.2 of 2 cores busy" in show(card)
+    assert "beside it" not in show(bench_card(BENCH))
+
+
 @pytest.mark.parametrize(
     ("verdict", "word"), [("not_proven", "NOT PROVEN"), ("refuted", "REFUTED")]
 )

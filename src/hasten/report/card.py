@@ -93,6 +93,8 @@ def _worth(evidence: Evidence) -> RenderableType:
     rate = f"{speed.a_rows_per_s:,.0f} -> {speed.b_rows_per_s:,.0f} rows/s"
     noise = f"identical arms here differ by up to {100 * (speed.noise_floor - 1):.1f} %"
     table.add_row("throughput", f"{rate} ({noise})")
+    if speed.disturbed_by:
+        table.add_row("beside it", speed.disturbed_by)
     if speed.break_even_rows is not None and speed.warmup_extra_s > 0:
         extra = f"{duration(speed.warmup_extra_s)} more to warm up"
         table.add_row("break-even", f"{extra}, paid back after {speed.break_even_rows:,.0f} rows")

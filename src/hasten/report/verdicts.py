@@ -6,6 +6,7 @@ from rich.text import Text
 from hasten.records.parity import ParityFigure
 from hasten.records.report import ProofReport
 from hasten.records.verdict import SpeedClaim, Verdict
+from hasten.report.bench import beside_it
 from hasten.report.text import printable
 
 STYLES: dict[Verdict, str] = {
@@ -18,7 +19,7 @@ STYLES: dict[Verdict, str] = {
 def proof_card(report: ProofReport) -> RenderableType:
     lines: list[RenderableType] = [_headline(report.verdict, printable(report.why))]
     if report.speed is not None:
-        lines.append(_figures(report.speed))
+        lines += [_figures(report.speed), *beside_it(report.speed)]
     lines += [
         Text(f"  {check.name}: {check.verdict.replace('_', ' ')}, {printable(check.why)}")
         for check in report.numerics.checks
