@@ -12,13 +12,14 @@ parts. The marks cost a few microseconds a step.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from hasten.measure.blocks import wait_for, warm
 from hasten.measure.marks import Marks, marks_for
+from hasten.measure.ranges import PARTS, around_parts
 from hasten.records.measurement import Measurement, Phases
 from hasten.runtime.memory import read_memory
 from hasten.runtime.run import Run
@@ -30,14 +31,6 @@ ENOUGH_S = 10.0
 """Of slow steps, fewer will do."""
 MARKS = 8
 """Of a usual step."""
-PARTS = {
-    "transfer": "transfer_s",
-    "zero_grad": "optimizer_s",
-    "forward": "forward_s",
-    "backward": "backward_s",
-    "update_weights": "optimizer_s",
-}
-"""What the step calls, and the phase that begins with it."""
 
 
 def measure_phases(run: Run, source: Iterator[Any], steps: int) -> Measurement:
@@ -89,29 +82,21 @@ def mark_steps(run: Run, source: Iterator[Any], steps: int, marks: Marks) -> Mar
     return marked
 
 
-@contextmanager
-def marking(run: Run, mark: Callable[[str], None]) -> Iterator[None]:
+def marking(run: Run, mark: Callable[[str], None]) -> AbstractContextManager[None]:
     """``mark`` is called with a phase as it begins. The step's own methods are called as before."""
-    own = vars(run.eager)
+    return around_parts(run, lambda part: _Part(part, mark))
 
-    def marked(name: str, phase: str) -> Callable[..., Any]:
-        method = getattr(run.eager, name)
 
-        def call(*arguments: Any) -> Any:
-            mark(phase)
-            given = method(*arguments)
-            if name == "update_weights":  # the last part: the rest is the loop's
-                mark("host_s")
-            return given
+class _Part:
+    def __init__(self, name: str, mark: Callable[[str], None]) -> None:
+        self._name, self._mark = name, mark
 
-        return call
+    def __enter__(self) -> None:
+        self._mark(f"{PARTS[self._name]}_s")
 
-    own.update({name: marked(name, phase) for name, phase in PARTS.items()})
-    try:
-        yield
-    finally:
-        for name in PARTS:
-            del own[name]
+    def __exit__(self, *exception: object) -> None:
+        if self._name == "update_weights":  # the last part: the rest is the loop's
+            self._mark("host_s")
 
 
 def phases_of(names: Sequence[str], spans: Sequence[float]) -> tuple[Phases, ...]:

@@ -1,4 +1,4 @@
-"""Named ranges around the parts of a step, as torch's profiler sees them.
+"""Something around each part of a step, such as a named range of torch's profiler or a mark.
 
 The step itself calls its parts as ever; a part that a technique does by other means, such as all of
 them in one captured graph, has no range.
@@ -26,11 +26,16 @@ Range = Callable[[str], AbstractContextManager[Any]]
 operation and so unseen by dispatch modes."""
 
 
-@contextmanager
-def ranges(run: Run, make: Range) -> Iterator[None]:
+def ranges(run: Run, make: Range) -> AbstractContextManager[None]:
     """Each part of the steps inside is in a range of its own."""
+    return around_parts(run, lambda part: make(PARTS[part]))
+
+
+@contextmanager
+def around_parts(run: Run, make: Range) -> Iterator[None]:
+    """``make`` is asked by the name of the method that the step calls."""
     own = vars(run.eager)
-    own.update({name: _in(make, PARTS[name], getattr(run.eager, name)) for name in PARTS})
+    own.update({name: _in(make, name, getattr(run.eager, name)) for name in PARTS})
     try:
         yield
     finally:
