@@ -1,9 +1,8 @@
-"""gallery:bloom with planted slowdowns registered beside the bundled techniques."""
+"""gallery:bloom with a planted slowdown registered beside the bundled techniques."""
 
 import math
 import statistics
 import time
-from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -18,59 +17,24 @@ CALIBRATION = 7
 """Steps by which the work is measured out, within the warm-up."""
 
 
-class SlowdownPart(hasten.Part, frozen=True, kw_only=True):
+class MoreWorkPart(hasten.Part, frozen=True, kw_only=True):
     share: float = 0.2
 
 
-class Slowdown(hasten.Technique[SlowdownPart]):
-    """Adds work to each step, a share of what a step has been taking; it computes, not sleeps."""
-
-    name = "slowdown"
-    part = SlowdownPart
-    stage = hasten.Stage.GRAPH
-    rung = hasten.Rung.BITWISE
-    answers = ()
-    about = "Planted by a benchmark."
-
-    def to_try(self, environment: Any, traits: Any) -> list[SlowdownPart]:
-        return []
-
-    def apply(self, pipeline: hasten.Pipeline, part: SlowdownPart) -> hasten.Effect:
-        forward = pipeline.forward
-        steps: deque[float] = deque(maxlen=31)
-        last = time.perf_counter()
-
-        def slow(model: nn.Module, batch: object) -> Tensor:
-            nonlocal last
-            steps.append(time.perf_counter() - last)
-            end = time.perf_counter() + part.share * statistics.median(steps)
-            while time.perf_counter() < end:
-                pass
-            last = time.perf_counter()
-            loss: Tensor = forward(model, batch)
-            return loss
-
-        def undo() -> None:
-            pipeline.forward = forward
-
-        pipeline.forward = slow
-        return hasten.Effect(why=f"{part.share:.0%} more work", undo=undo)
-
-
-class MoreWork(hasten.Technique[SlowdownPart]):
+class MoreWork(hasten.Technique[MoreWorkPart]):
     """Multiplies matrices beside each step, as many as a share of it takes; counted once."""
 
     name = "more_work"
-    part = SlowdownPart
+    part = MoreWorkPart
     stage = hasten.Stage.GRAPH
     rung = hasten.Rung.BITWISE
     answers = ()
     about = "Planted by a benchmark."
 
-    def to_try(self, environment: Any, traits: Any) -> list[SlowdownPart]:
+    def to_try(self, environment: Any, traits: Any) -> list[MoreWorkPart]:
         return []
 
-    def apply(self, pipeline: hasten.Pipeline, part: SlowdownPart) -> hasten.Effect:
+    def apply(self, pipeline: hasten.Pipeline, part: MoreWorkPart) -> hasten.Effect:
         forward = pipeline.forward
         pending: list[float] = []
         count = 0
@@ -109,7 +73,6 @@ def _seconds_of(work: Callable[[int], None]) -> float:
     return fastest
 
 
-hasten.register_technique(Slowdown)
 hasten.register_technique(MoreWork)
 
 

@@ -16,7 +16,7 @@ from results_file import write_results
 
 TASKS = Path(__file__).with_name("tasks.py")
 PLANTED = Path(__file__).parents[1] / "tests/tasks/planted.py"
-SLOW = Plan(parts={"slowdown": {"share": 0.2}})
+SLOW = Plan(parts={"more_work": {"share": 0.2}})
 WRONG = ("scaled_gradient", "frozen_parameter", "wrong_gradient_equal_loss")
 
 
