@@ -213,7 +213,8 @@ class Child:
 
     def _applied(self) -> tuple[Applied, ...]:
         """A step that had to be redone is no matter to a training, but no speed to be proud of."""
-        applied, hiccups = self.run.applied, self.run.hiccups
+        run = self.run if self._evaluation is None else self._evaluation.run
+        applied, hiccups = run.applied, run.hiccups
         if not hiccups:
             return tuple(applied)
         return tuple(
