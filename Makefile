@@ -9,7 +9,7 @@ demo: $(READY)  ## tune a bundled workload, from measuring to a proven recipe
 	$(BIN)/hasten tune gallery:bloom --out demo-out
 
 test: $(READY)  ## all tests that need no GPU
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 check: $(READY)  ## lint, format, types, import layers, docs
 	$(BIN)/ruff check .

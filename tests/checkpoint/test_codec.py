@@ -303,7 +303,7 @@ BROKEN = [
     {"$numpy_str": {"a": 1}},
     {"$numpy_bytes": 5},
     {1: 2},
-    {"a": object()},
+    {"a": ...},
 ]
 
 
