@@ -6,19 +6,30 @@ recurrent one; and a slow type in the transformers, which are written in fp32.
 """
 
 import argparse
-import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from arms import workload
-from hasten.diagnose.diagnose import diagnose
-from hasten.measure.lab import Lab
+from hasten.tune.profile import profile
 from results_file import RESULTS, write_results
 
 EXPECTED_LIMITS = {"bloom": "launch-bound", "lensing": "launch-bound", "battery": "recurrent"}
 EXPECTED_FINDINGS = {"microbiome": "slow-precision", "gpt": "slow-precision"}
+KEPT = (
+    "elapsed_s",
+    "limit",
+    "why",
+    "next",
+    "bounds",
+    "findings",
+    "launches",
+    "work",
+    "ceilings",
+    "notes",
+    "measurement",
+)
 WORKLOADS = ("bloom", "battery", "lensing", "microbiome", "gpt")
 
 
@@ -27,7 +38,7 @@ def main() -> None:
     workload.choose_device(arguments.device)
     figures: dict[str, Any] = {"size": arguments.size, "workloads": {}}
     for name in arguments.workloads.split(","):
-        row = profile(f"gallery:{name}@{arguments.size}", arguments.seed)
+        row = profiled(f"gallery:{name}@{arguments.size}", arguments.seed)
         row["expected_on_h200_at_full_size"] = EXPECTED_LIMITS.get(name) or EXPECTED_FINDINGS[name]
         figures["workloads"][name] = row
         print(f"{name}: {row['limit']}, {row['why']}")
@@ -43,25 +54,11 @@ def main() -> None:
         )
 
 
-def profile(task: str, seed: int) -> dict[str, Any]:
-    start = time.monotonic()
-    with Lab(task, seed) as lab:
-        described = lab.describe()
-        parts = lab.profile()
-    found = diagnose(
-        parts,
-        described.traits.model,
-        described.environment.device,
-        task_place=described.task_place,
-        model_place=described.model_place,
-    )
-    plain = msgspec.to_builtins(parts)
+def profiled(task: str, seed: int) -> dict[str, Any]:
+    report = profile(task, recipe=None, trace=None, seed=seed, tell=lambda words: None)
+    plain = msgspec.to_builtins(report)
     plain["measurement"].pop("losses")
-    return {
-        "elapsed_s": round(time.monotonic() - start, 1),
-        **msgspec.to_builtins(found),
-        **{name: plain[name] for name in ("launches", "work", "ceilings", "notes", "measurement")},
-    }
+    return {name: plain[name] for name in KEPT}
 
 
 def _parse() -> argparse.Namespace:

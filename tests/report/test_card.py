@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from cards import HOSTILE, INERT, sections
 from hasten.records.finding import Place
 from hasten.records.measurement import Memory
 from hasten.records.recipe import Evidence
@@ -15,9 +16,6 @@ from specimens import CONFIRMATION, FINDING, NOTHING_TO_GAIN, PROVEN, SPEED, UNP
 
 replace = msgspec.structs.replace
 
-HOSTILE = "\x1b[2J\x1b[31m[bold]x[/bold][/nothing] :bug:\n\rPROVEN\x07"
-INERT = "?[2J?[31m[bold]x[/bold][/nothing] :bug:??PROVEN?"
-
 TRIED = "Tried, each on top of what was kept before it"
 
 
@@ -26,21 +24,6 @@ def show(evidence: Evidence, out: str = "hasten-out", *, terminal: bool = False)
     console.print(tune_card(evidence, out))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
-
-
-def sections(text: str) -> dict[str, list[str]]:
-    """Lines below each heading; the verdict is above the first."""
-    found: dict[str, list[str]] = {"": []}
-    heading = ""
-    for line in text.splitlines():
-        if line and not line.startswith(" ") and found[""]:
-            heading = line.strip()
-            found[heading] = []
-        elif line.strip():
-            found[heading].append(line.strip())
-        if not found[""] and line:
-            found[""].append(line.strip())
-    return found
 
 
 def test_the_card_of_a_recipe_has_all_its_sections_in_order() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from cards import HOSTILE, INERT, sections
 from hasten.records.finding import Place
 from hasten.records.measurement import Phases
 from hasten.records.plan import Plan
@@ -18,8 +19,6 @@ from specimens import ENVIRONMENT, FINDING, PEAK_MEMORY, PROFILE
 
 replace = msgspec.structs.replace
 
-HOSTILE = "\x1b[2J\x1b[31m[bold]x[/bold][/nothing] :bug:\n\rPROVEN\x07"
-INERT = "?[2J?[31m[bold]x[/bold][/nothing] :bug:??PROVEN?"
 TIME = "Where the time of a step goes: 10.0 ms, 6,400 rows/s"
 WAITS = "Where the host waits for the device, in each step"
 DEVICE = "What the device does"
@@ -32,21 +31,6 @@ def show(report: ProfileReport, *, width: int = 200, terminal: bool = False) -> 
     console.print(profile_card(report))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
-
-
-def sections(text: str) -> dict[str, list[str]]:
-    """Lines below each heading; the verdict is above the first, the ending below the last."""
-    found: dict[str, list[str]] = {"": []}
-    heading = ""
-    for line in text.splitlines():
-        if line and not line.startswith(" ") and found[""]:
-            heading = line.strip()
-            found[heading] = []
-        elif line.strip():
-            found[heading].append(line.strip())
-        if not found[""] and line:
-            found[""].append(line.strip())
-    return found
 
 
 def test_the_verdict_comes_first_then_what_to_do_then_the_figures() -> None:

@@ -2,9 +2,8 @@
 
 A step of small kernels is as fast as the core that launches them, and on a shared host some cores
 are slower than others for seconds. Left alone, the two arms land on different ones. So in each
-round the busiest threads of both arms are put on the same cores, drawn anew: that is as fast as
-unplaced steps are on average, and of 170 rounds with an H200 the spread was half as wide (5 %, not
-9 %), with neighbouring rounds no longer alike.
+round the busiest threads of both arms are put on the same cores, drawn anew. One pair of cores for
+all rounds would tell of these two only; one core for both threads would be another training.
 
 Only where the device is not the CPU, whose own threads need all cores, and where cores abound.
 """
