@@ -9,7 +9,7 @@ demo: $(READY)  ## tune a bundled workload, from measuring to a proven recipe
 	$(BIN)/hasten tune gallery:bloom --out demo-out
 
 test: $(READY)  ## all tests that need no GPU
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(READY)  ## lint, format, types, import layers, docs
 	$(BIN)/ruff check .

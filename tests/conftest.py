@@ -7,6 +7,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+# Before torch is loaded, here and in every process that a test starts: steps this small gain
+# nothing by a second thread, and can take a hundred times as long waiting for it on busy cores.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
@@ -16,17 +20,6 @@ def nothing_is_left_behind() -> Iterator[None]:
     after = _state()
     for what in before:
         assert after[what] == before[what], f"the test left its mark on: {what}"
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Steps this small gain nothing by a second thread, and wait for it where cores are busy."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def _state() -> dict[str, object]:

@@ -69,7 +69,7 @@ def test_report(hasten_bench):
 
 def _pytest(folder: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "hasten.pytest_plugin", "-rA"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = dict(os.environ)
     environment.pop("PYTEST_ADDOPTS", None)
     ended = subprocess.run(
         [*command, "-p", "no:cacheprovider", *arguments],

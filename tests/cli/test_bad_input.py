@@ -1,7 +1,6 @@
 """Bad input, by the real command in a real process: a clear message, exit 2, nothing written."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,12 +18,9 @@ PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 
 
 def _hasten(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """With as many threads as here, so that it is the same machine."""
-    environment = os.environ | {"OMP_NUM_THREADS": str(read_environment().threads)}
     return subprocess.run(
         [sys.executable, "-m", "hasten", *arguments],
         cwd=folder,
-        env=environment,
         capture_output=True,
         text=True,
     )

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from terminal import lines_seen, run_on_terminal
 
 ROOT = Path(__file__).parents[2]
 PLANTED = ROOT / "tests/tasks/planted.py"
-ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def _command(*arguments: str) -> list[str]:
@@ -27,9 +25,7 @@ def _command(*arguments: str) -> list[str]:
 
 
 def _hasten(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        _command(*arguments), cwd=folder, capture_output=True, text=True, env=ONE_THREAD
-    )
+    return subprocess.run(_command(*arguments), cwd=folder, capture_output=True, text=True)
 
 
 def test_a_profile_is_one_document_and_a_trace(tmp_path: Path) -> None:
@@ -82,7 +78,6 @@ def test_a_stopped_profile_leaves_no_process_and_no_file(tmp_path: Path) -> None
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=ONE_THREAD,
     )
     family = _wait_for_worker(process)
     process.send_signal(signal.SIGINT)

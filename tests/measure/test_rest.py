@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,14 +14,26 @@ def _child(code: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code])
 
 
-def test_it_waits_for_a_child_that_computes_and_not_for_one_that_sleeps() -> None:
-    busy = "import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass\n"
-    child = _child(busy + "time.sleep(600)")
+COMPUTES_THEN_SLEEPS = """
+import pathlib, time
+end = time.process_time() + 1
+pathlib.Path("begun").touch()
+while time.process_time() < end: pass
+pathlib.Path("done").touch()
+time.sleep(600)
+"""
+
+
+def test_it_waits_for_a_child_that_computes_and_not_for_one_that_sleeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    child = _child(COMPUTES_THEN_SLEEPS)
     try:
-        time.sleep(0.2)
+        while not Path("begun").exists():
+            time.sleep(0.01)
         rest.wait_for_children_to_rest()
-        times = rest.psutil.Process(child.pid).cpu_times()
-        assert times.user + times.system >= 1
+        assert Path("done").exists()
         assert child.poll() is None
     finally:
         child.kill()

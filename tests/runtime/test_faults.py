@@ -73,7 +73,6 @@ WITHOUT_A_COMPILER = """
 import json
 import torch
 from test_faults import NAIVE, Plan, train
-torch.set_num_threads(1)
 plain = train(NAIVE)[1]
 run, losses = train(Plan(parts={"compile": {}, "fused_optimizer": {}}))
 fused = train(Plan(parts={"fused_optimizer": {}}))[1]

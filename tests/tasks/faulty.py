@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 import hasten
 
-torch.set_num_threads(1)  # two that wait for each other on a busy machine take for ever
 HELD: list[IO[str]] = []
 STEPS_BEFORE = 4
 """Within the warm-up, after the first step has been trusted."""

@@ -518,7 +518,6 @@ def test_a_later_process_finds_the_compiled_code(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         said.append(ended.stdout.strip())
     assert said[0] == "compile: done (whole model, mode default: 1 new graph, 0 breaks)"

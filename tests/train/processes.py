@@ -66,7 +66,6 @@ def start(function: Callable[..., None], *arguments: Any, **options: Any) -> Bas
 
 
 def _run(function: Callable[..., None], arguments: Any, options: Any) -> None:
-    torch.set_num_threads(1)
     multiprocessing.set_start_method("fork", force=True)  # for a loader's workers, as usual
     function(*arguments, **options)
 

@@ -45,11 +45,9 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("OMP_NUM_THREADS", "1")  # more would wait for each other on a busy machine
-        bench = Bench()
-        yield bench
-        bench.close()
+    bench = Bench()
+    yield bench
+    bench.close()
 
 
 @pytest.mark.parametrize(
