@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import hasten
 
-HELD: list[IO[str]] = []
+HELD: list[IO[str] | Tensor] = []
 STEPS_BEFORE = 4
 """Within the warm-up, after the first step has been trusted."""
 
@@ -53,6 +53,12 @@ def eats_memory() -> None:
     limit = pages * resource.getpagesize() + 2**28
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
     torch.empty(2**30)
+
+
+def eats_device_memory() -> None:
+    """All of it, and keeps it for as long as the process lives."""
+    while True:
+        HELD.append(torch.empty(2**30, device="cuda"))
 
 
 def killed() -> None:
@@ -106,6 +112,8 @@ def _register(name: str, fault: Callable[[], None], *, after: int) -> None:
 _register("harmless", harmless, after=0)
 _register("eats_memory_at_once", eats_memory, after=0)
 _register("eats_memory_later", eats_memory, after=STEPS_BEFORE)
+_register("eats_device_memory_at_once", eats_device_memory, after=0)
+_register("eats_device_memory_later", eats_device_memory, after=STEPS_BEFORE)
 _register("killed", killed, after=STEPS_BEFORE)
 _register("compiles_for_ever", compiles_for_ever, after=0)
 _register("hangs_with_the_lock", hangs_with_the_lock, after=0)
