@@ -103,6 +103,12 @@ def test_importing_hasten_imports_no_torch() -> None:
     assert run_python("-c", code.replace("hasten;", "hasten, torch;")).returncode == 1
 
 
+def test_the_techniques_are_known_without_torchs_compiler() -> None:
+    """Which takes as long to import as torch itself."""
+    code = "import sys, hasten.config; sys.exit('torch._dynamo' in sys.modules)"
+    assert run_python("-c", code).returncode == 0
+
+
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], *([c, "--help"] for c in COMMANDS)]
 )

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.utils import counters
 
 from hasten.task import batch as batches
 from hasten.task.autograd import has_compiled_code
@@ -141,6 +140,8 @@ class _Count(NamedTuple):
 
 
 def _count() -> _Count:
+    from torch._dynamo.utils import counters  # takes a second, and few commands compile
+
     return _Count(
         graphs=counters["stats"]["unique_graphs"],
         # Some reasons are filed under the one, some under the other.
