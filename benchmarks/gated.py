@@ -1,7 +1,7 @@
-"""The task that against.py gates: one block of work, many times over, with the same weights.
+"""One block of work, many times over, with the same weights: a block more is a known slowdown.
 
-Two blocks more are a tenth more work. Loader and optimizer are next to nothing beside them, so that
-nearly all of that tenth is in the step.
+Of 20 blocks two more are a tenth, which against.py plants; of 33 one more is 3 %, which
+false_alarms.py looks for. Loader and optimizer are next to nothing beside them.
 """
 
 import torch
@@ -14,19 +14,32 @@ WIDTH, ROWS = 256, 64
 
 
 class Repeated(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, blocks: int) -> None:
         super().__init__()
+        self.blocks = blocks
         self.layer = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, rows: Tensor) -> Tensor:
-        for _ in range(BLOCKS):
-            rows = rows + torch.tanh(self.layer(rows)) / BLOCKS
+        for _ in range(self.blocks):
+            rows = rows + torch.tanh(self.layer(rows)) / self.blocks
         return rows
 
 
 def make_task() -> hasten.Task:
+    return _of(BLOCKS)
+
+
+def of_33() -> hasten.Task:
+    return _of(33)
+
+
+def of_34() -> hasten.Task:
+    return _of(34)
+
+
+def _of(blocks: int) -> hasten.Task:
     return hasten.Task(
-        model=Repeated(),
+        model=Repeated(blocks),
         data=(torch.randn(16 * ROWS, WIDTH), torch.randn(16 * ROWS, WIDTH)),
         loss=nn.functional.mse_loss,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-3),

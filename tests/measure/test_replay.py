@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.errors import HastenError
-from hasten.measure import replay
+from hasten.measure import compare, replay
 from hasten.measure.replay import interleave, keep_batches, replay_block, rounds_for
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run
@@ -60,7 +60,7 @@ class Noting:
 
 
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "BLOCK_S", 0.0)
+    monkeypatch.setattr(compare, "BLOCK_S", 0.0)
     monkeypatch.setattr(replay, "USUAL_S", 0.0)
 
 

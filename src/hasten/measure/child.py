@@ -22,7 +22,7 @@ from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
-from hasten.measure.blocks import time_block, timed_steps, warm
+from hasten.measure.blocks import prefetched, time_block, timed_steps, warm
 from hasten.measure.ceilings import measure_ceilings
 from hasten.measure.evaluation import Evaluation, techniques_in_evaluation
 from hasten.measure.export import export_trace
@@ -209,6 +209,7 @@ class Child:
             step_s=step_s,
             applied=self._applied(),
             threads=() if self.run.pipeline.device.type == "cpu" else busiest_threads(),
+            prefetched=prefetched(self.run.pipeline.loader),
         )
 
     def _applied(self) -> tuple[Applied, ...]:

@@ -26,10 +26,10 @@ from hasten.stats.paired import (
     ratio_interval,
 )
 
-BLOCK_S = 0.06
-"""Long enough that starting and stopping a process is lost in it, short enough to interleave."""
-DEVICE_BLOCK_S = 0.02
-"""Where another device computes: its caches are not lost to the other arm."""
+BLOCK_S = 0.02
+"""A machine's speed wanders, and what is taken close together is alike: longer blocks gave wider
+intervals, and too narrow ones for what the figures did. The step that brings a woken process's
+caches and threads back is not timed."""
 LOOKS_SHARE = 4
 """Looking again and again gives chance more chances. The looks are alike, so that each gets a
 quarter of the error, not an eighth: simulated identical arms with heavy tails were called
@@ -49,6 +49,7 @@ class Arm:
         self.step_s = warmed.step_s
         self.applied: tuple[Applied, ...] = warmed.applied
         self.threads = warmed.threads
+        self.prefetched = warmed.prefetched
 
     def read(self) -> Memory:
         """Peak memory so far; what was applied is read again too."""
@@ -167,9 +168,14 @@ class Rounds:
 
 
 def block_steps(*arms: Arm) -> int:
-    """As many steps as a block of the slowest arm holds."""
-    block_s = DEVICE_BLOCK_S if all(arm.threads for arm in arms) else BLOCK_S
-    return max(1, round(block_s / max(1e-6, *(arm.step_s for arm in arms))))
+    """As many as a block of the slowest arm holds."""
+    step_s = max(arm.step_s for arm in arms)
+    return steps_of_block(step_s, max(arm.prefetched for arm in arms))
+
+
+def steps_of_block(step_s: float, prefetched: int) -> int:
+    """Not fewer than are run first to use up what was prefetched."""
+    return max(1, prefetched, round(BLOCK_S / max(1e-6, step_s)))
 
 
 def time_block(arm: Arm, steps: int) -> float:

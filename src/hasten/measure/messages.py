@@ -82,6 +82,8 @@ class Warmed(Reply, frozen=True, kw_only=True):
     applied: tuple[Applied, ...]
     threads: tuple[int, ...]
     """The busiest of the process, where another device computes; else none."""
+    prefetched: int = 0
+    """Batches that its loader may hold ready."""
 
 
 class TimeBlock(Request, frozen=True, kw_only=True):

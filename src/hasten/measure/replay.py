@@ -25,7 +25,7 @@ import torch
 from hasten.errors import HastenError
 from hasten.host.cores import memory_allowed
 from hasten.measure.blocks import prefetched, time_block, timed_steps, without_update
-from hasten.measure.compare import BLOCK_S
+from hasten.measure.compare import steps_of_block
 from hasten.records.profile import Bound
 from hasten.runtime.run import Run
 from hasten.stats.paired import MINIMUM_ROUNDS, ratio_interval
@@ -49,8 +49,9 @@ Block = Callable[[], float]
 def measure_bounds(run: Run, source: Iterator[Any]) -> tuple[Bound, ...]:
     """Without the loader and, unless the step is one graph, without the optimizer."""
     step_s = time_block(run, source, PROBED_STEPS)[0] / PROBED_STEPS
-    steps = max(1, round(BLOCK_S / step_s))
-    rounds = rounds_for(step_s, steps, unmeasured=prefetched(run.pipeline.loader) + 1)
+    ready = prefetched(run.pipeline.loader)
+    steps = steps_of_block(step_s, ready)
+    rounds = rounds_for(step_s, steps, unmeasured=ready + 1)
     kept = keep_batches(run, source, max(steps, FEWEST_KEPT))
     ways: dict[str, Block] = {
         "real": lambda: _per_row(time_block(run, source, steps)),
