@@ -20,6 +20,8 @@ STEP_S = 0.005
 ROWS = 64
 OFFSET = 0.0022
 """Standard deviation of the log: 0.31 % was measured between two identical processes."""
+STALL = 4.0
+"""The log of what a block is slowed by at most: fifty times."""
 OVERHEAD_S = 0.004
 """Of a block: signals, messages and what is drained."""
 
@@ -65,7 +67,7 @@ class Machine:
         """Student's t, of which only the slow side is real."""
         normal = self.draw.gauss(0, 1)
         squares = sum(self.draw.gauss(0, 1) ** 2 for _ in range(self.freedom))
-        return 0.01 * self.trouble * abs(normal) / math.sqrt(squares / self.freedom)
+        return min(STALL, 0.01 * self.trouble * abs(normal) / math.sqrt(squares / self.freedom))
 
 
 class PretendingWorker:

@@ -97,6 +97,21 @@ def test_two_values_by_turns_give_the_interval_between_them_widened_for_few_bloc
     assert math.log2(interval.high) == pytest.approx(1 + 5.840909 / 2.575829, rel=1e-5)
 
 
+def test_rounds_that_lie_close_together_in_time_are_taken_to_be_alike() -> None:
+    """Twenty in a second, of a ratio that wanders about 1 with a memory of a fifth of a second."""
+    draw, kept, rounds, missed = np.random.default_rng(3), math.exp(-0.25), 320, [0, 0]
+    for _ in range(100):
+        wandering = [draw.normal()]
+        for _ in range(rounds - 1):
+            wandering.append(kept * wandering[-1] + math.sqrt(1 - kept**2) * draw.normal())
+        a_s = np.exp(0.05 * np.array(wandering))
+        for number, elapsed_s in enumerate((rounds / 20, None)):
+            interval = ratio_interval(a_s, np.ones(rounds), elapsed_s=elapsed_s)
+            missed[number] += not interval.low < 1 < interval.high
+    assert missed[0] <= 4
+    assert missed[1] > missed[0] + 2
+
+
 def test_one_sample_per_arm_is_not_proof() -> None:
     interval = ratio_interval([2.0], [1.0])
     assert interval == Interval(2.0, 0.0, math.inf)

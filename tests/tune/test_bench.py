@@ -5,7 +5,7 @@ import pytest
 
 from hasten.records.verdict import SpeedClaim
 from hasten.tune.bench import decide_speed
-from hasten.tune.confirm import claim_speed
+from hasten.tune.confirm import claim_speed, noise_floor
 from specimens import CONFIRMATION, make_comparison
 
 
@@ -14,6 +14,11 @@ def claimed(low: float, high: float, floor: float) -> SpeedClaim:
     speed = claim_speed(msgspec.structs.replace(CONFIRMATION, pairs=(pair, pair)), floor)
     assert speed is not None
     return speed
+
+
+@pytest.mark.parametrize(("ratio", "floor"), [(1.0, 1.01), (1.05, 1.05), (0.8, 1.25)])
+def test_the_floor_is_what_identical_arms_differed_by(ratio: float, floor: float) -> None:
+    assert noise_floor(make_comparison(ratio)) == pytest.approx(floor)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,8 @@ class Rounds:
     def interval(self, confidence: float) -> Interval:
         a_s = [each.a_s for each in self._rounds]
         b_s = [each.b_s for each in self._rounds]
-        return ratio_interval(a_s, b_s, confidence=confidence)
+        elapsed_s = time.monotonic() - self._start
+        return ratio_interval(a_s, b_s, confidence=confidence, elapsed_s=elapsed_s)
 
     def end(self, interval: Interval, confidence: float, margin: float) -> Comparison:
         self._cores.release()

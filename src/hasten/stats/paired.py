@@ -18,6 +18,7 @@ the final word needs fresh processes. The confidence is that of one look; who lo
 and stops at the first decision errs more often.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -30,8 +31,12 @@ from hasten.stats.student import critical_value
 MARGIN = 0.01
 CONFIDENCE = 0.99
 ROUNDS_PER_BLOCK = 5
-MINIMUM_ROUNDS = 20
-"""Four blocks. With fewer an interval has no meaning."""
+"""At least. Drawn together are all that ALIKE_S holds."""
+ALIKE_S = 0.75
+"""What lies so close together may be alike."""
+FEWEST_BLOCKS = 4
+MINIMUM_ROUNDS = FEWEST_BLOCKS * ROUNDS_PER_BLOCK
+"""With fewer an interval has no meaning."""
 FEWEST_TURNS = 4
 """Of rounds that are independent, being processes of their own."""
 RESAMPLES = 4000
@@ -47,19 +52,27 @@ class Interval:
 
 
 def ratio_interval(
-    a_s: Sequence[float], b_s: Sequence[float], *, confidence: float = CONFIDENCE, seed: int = 0
+    a_s: Sequence[float],
+    b_s: Sequence[float],
+    *,
+    confidence: float = CONFIDENCE,
+    elapsed_s: float | None = None,
+    seed: int = 0,
 ) -> Interval:
     """Median ratio of A's time to B's over paired rounds, with its bootstrap interval.
 
-    Fewer rounds than MINIMUM_ROUNDS give the interval from zero to infinity: they prove nothing.
+    ``elapsed_s`` is what all rounds took, with what lies between them. Fewer rounds than
+    MINIMUM_ROUNDS give the interval from zero to infinity: they prove nothing.
     """
     logs = _log_ratios(a_s, b_s)
     middle = float(np.median(logs)) if len(logs) else 0.0
     if len(logs) < MINIMUM_ROUNDS:
         return Interval(float(np.exp(middle)), 0.0, float("inf"))
-    medians = np.median(_resampled(logs, seed), axis=1)
+    alike = _rounds_alike(len(logs), elapsed_s)
+    medians = np.median(_resampled(logs, alike, seed), axis=1)
     tail = (1 - confidence) / 2
-    reach = _widening(len(logs), confidence) * (np.quantile(medians, [tail, 1 - tail]) - middle)
+    widening = _widening(len(logs) // alike, confidence)
+    reach = widening * (np.quantile(medians, [tail, 1 - tail]) - middle)
     ratio, low, high = np.exp([middle, *(middle + reach)])
     return Interval(float(ratio), float(low), float(high))
 
@@ -97,17 +110,21 @@ def _log_ratios(a_s: Sequence[float], b_s: Sequence[float]) -> np.ndarray:
     return logs
 
 
-def _widening(rounds: int, confidence: float) -> float:
-    blocks = rounds // ROUNDS_PER_BLOCK
+def _rounds_alike(rounds: int, elapsed_s: float | None) -> int:
+    alike = math.ceil(rounds * ALIKE_S / elapsed_s) if elapsed_s else 0
+    return min(max(ROUNDS_PER_BLOCK, alike), rounds // FEWEST_BLOCKS)
+
+
+def _widening(blocks: int, confidence: float) -> float:
     normal = NormalDist().inv_cdf((1 + confidence) / 2)
     return critical_value(confidence, blocks - 1) / normal
 
 
-def _resampled(logs: np.ndarray, seed: int) -> np.ndarray:
-    """Rows of rounds drawn in runs of neighbours, wrapped around so that each is drawn alike."""
+def _resampled(logs: np.ndarray, alike: int, seed: int) -> np.ndarray:
+    """Rows of rounds drawn in runs of neighbours, wrapped around so that none is drawn less."""
     rounds = len(logs)
-    blocks = -(-rounds // ROUNDS_PER_BLOCK)
+    blocks = -(-rounds // alike)
     starts = np.random.default_rng(seed).integers(0, rounds, (RESAMPLES, blocks))
-    index = (starts[:, :, None] + np.arange(ROUNDS_PER_BLOCK)) % rounds
+    index = (starts[:, :, None] + np.arange(alike)) % rounds
     drawn: np.ndarray = logs[index.reshape(RESAMPLES, -1)[:, :rounds]]
     return drawn

@@ -13,7 +13,7 @@ from hasten.records.verdict import Comparison, SpeedClaim, Verdict
 from hasten.stats.paired import MARGIN
 
 CONTROL_S = 16.0
-"""Longer gives a lower floor, which matters for gains of a few percent only."""
+"""Longer gives a lower floor on a noisy machine, which matters for gains of a few percent only."""
 PAIRS = 2
 """Two processes keep an offset for as long as they live; a second pair has another one."""
 
@@ -54,8 +54,11 @@ def confirm(
 
 
 def noise_floor(control: Comparison) -> float:
-    """What two identical arms could not be told from; a claim must lie beyond it."""
-    return max(1 + MARGIN, control.high, 1 / control.low if control.low else math.inf)
+    """What two identical arms differed by, and never less than the margin.
+
+    How well they could be told apart is no part of it: a claim's own interval is as wide.
+    """
+    return max(1 + MARGIN, control.ratio, 1 / control.ratio)
 
 
 def claim_speed(confirmation: Confirmation, floor: float) -> SpeedClaim | None:
