@@ -29,7 +29,7 @@ from hasten.measure.export import export_trace
 from hasten.measure.launches import count_launches
 from hasten.measure.peak import measure_peak
 from hasten.measure.phases import measure_phases
-from hasten.measure.placement import busiest_threads
+from hasten.measure.placement import threads_to_place
 from hasten.measure.randomness import MaskWatch, repeat
 from hasten.measure.replay import measure_bounds
 from hasten.measure.resuming import train_for
@@ -204,12 +204,13 @@ class Child:
         start = time.perf_counter()
         timed_steps(self.run, self._batches, 1)
         step_s = warm(self.run, self._batches, steps)
+        ready = prefetched(self.run.pipeline.loader)
         return messages.Warmed(
             elapsed_s=time.perf_counter() - start,
             step_s=step_s,
             applied=self._applied(),
-            threads=() if self.run.pipeline.device.type == "cpu" else busiest_threads(),
-            prefetched=prefetched(self.run.pipeline.loader),
+            threads=threads_to_place(self.run.pipeline.device, beside_workers=ready > 0),
+            prefetched=ready,
         )
 
     def _applied(self) -> tuple[Applied, ...]:

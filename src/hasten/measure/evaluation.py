@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hasten.errors import HastenError
 from hasten.measure import messages
-from hasten.measure.placement import busiest_threads
+from hasten.measure.placement import threads_to_place
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.records.plan import Plan
 from hasten.runtime.run import Run
@@ -63,7 +63,7 @@ class Evaluation:
             elapsed_s=time.perf_counter() - self._began,
             step_s=statistics.median(times),
             applied=tuple(self.run.applied),
-            threads=() if self.run.pipeline.device.type == "cpu" else busiest_threads(),
+            threads=threads_to_place(self.run.pipeline.device, beside_workers=False),
         )
 
     def time_block(self, calls: int) -> messages.Block:

@@ -81,7 +81,7 @@ class Warmed(Reply, frozen=True, kw_only=True):
     """Median of the steps after the first."""
     applied: tuple[Applied, ...]
     threads: tuple[int, ...]
-    """The busiest of the process, where another device computes; else none."""
+    """The busiest of the process, where they may be placed on cores; else none."""
     prefetched: int = 0
     """Batches that its loader may hold ready."""
 

@@ -1,11 +1,13 @@
 """Which cores the arms of a comparison run on: the same ones for both, others in each round.
 
-A step of small kernels is as fast as the core that launches them, and on a shared host some cores
-are slower than others for seconds. Left alone, the two arms land on different ones. So in each
-round the busiest threads of both arms are put on the same cores, drawn anew. One pair of cores for
-all rounds would tell of these two only; one core for both threads would be another training.
+On a shared host some cores are slower than others for seconds, and a process that was left alone
+keeps to those that it began on: two identical arms then differ for as long as they live. So in each
+round the busiest threads of both arms are put on the same cores, one on each, drawn anew. One choice
+of cores for all rounds would tell of these only; one core for several threads would be another
+training.
 
-Only where the device is not the CPU, whose own threads need all cores, and where cores abound.
+Where a loader has workers nothing is placed: those that an epoch starts would inherit the one core
+of the thread that starts them.
 """
 
 import os
@@ -14,41 +16,48 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-BUSIEST = 2
-"""The one that launches forward and update, and the one that launches backward."""
-FEWEST_CORES = 2 * BUSIEST
+import torch
+
+LAUNCHING = 2
+"""Threads that keep another device busy: one launches forward and update, one backward."""
 
 
 class SharedCores:
     def __init__(self, arms: Sequence[Sequence[int]], order: random.Random) -> None:
         """``arms`` are the busiest threads of each, none where they are to be left alone."""
-        self._arms = arms
         self._order = order
         self._allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        self._active = len(self._allowed) >= FEWEST_CORES and all(arms)
+        count = min(map(len, arms))
+        self._count = count if count <= len(self._allowed) else 0
+        self._arms = [threads[: self._count] for threads in arms]
 
     def draw(self) -> None:
         """Before a round."""
-        if self._active:
-            cores = self._order.sample(self._allowed, BUSIEST)
-            for threads in self._arms:
-                for thread, core in zip(threads, cores, strict=False):
-                    _place(thread, {core})
+        cores = self._order.sample(self._allowed, self._count)
+        for threads in self._arms:
+            for thread, core in zip(threads, cores, strict=True):
+                _place(thread, {core})
 
     def release(self) -> None:
-        if self._active:
-            for threads in self._arms:
-                for thread in threads:
-                    _place(thread, set(self._allowed))
+        for threads in self._arms:
+            for thread in threads:
+                _place(thread, set(self._allowed))
 
 
-def busiest_threads() -> tuple[int, ...]:
-    """Of this process, by the time that they have run so far; none where the kernel is silent."""
+def threads_to_place(device: torch.device, *, beside_workers: bool) -> tuple[int, ...]:
+    """Of this process, the busiest first."""
+    if beside_workers:
+        return ()
+    return busiest_threads(torch.get_num_threads() if device.type == "cpu" else LAUNCHING)
+
+
+def busiest_threads(most: int) -> tuple[int, ...]:
+    """By the time that they have run so far; none where the kernel is silent."""
     folder = Path("/proc/self/task")
     if not folder.is_dir():
         return ()
     ran = {int(each.name): _ran(each / "stat") for each in folder.iterdir()}
-    return tuple(sorted(ran, key=lambda thread: -ran[thread])[:BUSIEST])
+    return tuple(sorted(ran, key=lambda thread: -ran[thread])[:most])
 
 
 def _ran(stat: Path) -> int:
