@@ -3,7 +3,7 @@
 On a shared host some cores are slower than others for seconds, and a process that was left alone
 keeps to those that it began on: two identical arms then differ for as long as they live. So in each
 round the busiest threads of both arms are put on the same cores, one on each, drawn anew. The same
-cores in all rounds would tell of these only; one core for several threads would be another training.
+cores in all rounds would tell of those only; one core for all threads would be another training.
 
 Where a loader has workers nothing is placed: those that an epoch starts would inherit the one core
 of the thread that starts them.

@@ -12,7 +12,7 @@ from hasten.records.recipe import Confirmation
 from hasten.records.verdict import Comparison, SpeedClaim, Verdict
 from hasten.stats.paired import MARGIN
 
-CONTROL_S = 16.0
+CONTROL_S = 12.0
 """Longer gives a lower floor on a noisy machine, which matters for gains of a few percent only."""
 PAIRS = 2
 """Two processes keep an offset for as long as they live; a second pair has another one."""
