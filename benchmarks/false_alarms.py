@@ -12,6 +12,7 @@ blocks of the first half against the other's of the second half, as if measured 
 
 import argparse
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -52,9 +53,12 @@ def main() -> None:
     parser.add_argument("part", choices=["simulated", "real", "power"])
     parser.add_argument("--runs", type=int, help="how many; else 2000, 100 and 10")
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--threads", type=int, help="that torch computes with; else its own choice")
     parser.add_argument("--journal", type=Path, help="go on after what is in this file")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
+    if arguments.threads is not None:
+        os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
     runs = arguments.runs or {"simulated": 2000, "real": 100, "power": 10}[arguments.part]
     if arguments.part == "simulated":
         figures = simulate(runs, arguments.cores)
@@ -65,6 +69,7 @@ def main() -> None:
     for name, value in figures.items():
         if name != "runs":
             print(f"{name}: {value}")
+    figures["threads"] = arguments.threads
     write_results(f"false-alarms-{arguments.part}", figures, folder=arguments.out)
 
 
