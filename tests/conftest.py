@@ -10,6 +10,9 @@ import pytest
 # Before torch is loaded, here and in every process that a test starts: steps this small gain
 # nothing by a second thread, and can take a hundred times as long waiting for it on busy cores.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Processes that tests start write through buffers and keep compiled code, as those of users do.
+for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
+    os.environ.pop(name, None)
 
 
 @pytest.fixture(autouse=True)

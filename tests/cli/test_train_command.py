@@ -412,10 +412,19 @@ def test_an_error_of_the_training_is_a_fault_with_what_to_do(flags: list[str]) -
     assert ('"error": "The model is gone."' in written) is bool(flags)
 
 
-def test_a_reader_of_stderr_that_goes_away_does_not_stop_the_training() -> None:
-    reader, writer = os.pipe()
+SPEAKS_LAST = """
+import atexit, sys
+atexit.register(lambda: sys.stderr.write("one more thing"))
+"""
+
+
+@pytest.mark.parametrize("last", ["", SPEAKS_LAST])
+def test_a_reader_of_stderr_that_goes_away_does_not_stop_the_training(last: str) -> None:
+    """Nor does what a library or the interpreter itself says at the very end."""
+    command, (reader, writer) = process("task"), os.pipe()
+    command[2] = last + command[2]
     with subprocess.Popen(
-        process("task"), stdout=subprocess.PIPE, stderr=writer, env=plain_environment()
+        command, stdout=subprocess.PIPE, stderr=writer, env=plain_environment()
     ) as running:
         os.close(writer)
         os.close(reader)

@@ -16,7 +16,7 @@ from hasten import __version__
 from hasten.cli.bench import bench
 from hasten.cli.env import env
 from hasten.cli.explain import explain
-from hasten.cli.output import print_json, say
+from hasten.cli.output import leave, print_json, say
 from hasten.cli.profile import profile
 from hasten.cli.prove import prove
 from hasten.cli.train import train
@@ -56,6 +56,7 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         say("interrupted")
         code = EXIT_INTERRUPTED
+    leave()
     sys.exit(code or 0)
 
 
