@@ -32,8 +32,7 @@ intervals, and too narrow ones for what the figures did. The step that brings a 
 caches and threads back is not timed."""
 LOOKS_SHARE = 4
 """Looking again and again gives chance more chances. The looks are alike, so that each gets a
-quarter of the error, not an eighth: simulated identical arms with heavy tails were called
-different in 0.5 % of all comparisons with this and in 1.8 % without."""
+quarter of the error, not an eighth."""
 LOOKS_S = (4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 25.0, 30.0)
 WARM_STEPS = 8
 BLOCK_LIMIT_S = 300.0
