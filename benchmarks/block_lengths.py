@@ -11,14 +11,14 @@ import argparse
 import math
 import random
 import statistics
-import time
 from pathlib import Path
 from typing import Any
 
-from hasten.measure.compare import Arm, time_block
+from hasten.measure.compare import Arm, Rounds
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
-from hasten.stats.paired import MINIMUM_ROUNDS, ratio_interval
+from hasten.records.verdict import Comparison
+from hasten.stats.paired import MARGIN, MINIMUM_ROUNDS
 from results_file import RESULTS, write_results
 
 CHUNK_S = 4.0
@@ -29,12 +29,12 @@ def main() -> None:
     arguments = _parse()
     lengths = [float(each) for each in arguments.lengths_ms.split(",")]
     order = random.Random(arguments.seed)
-    chunks: dict[float, list[tuple[list[float], list[float]]]] = {each: [] for each in lengths}
+    chunks: dict[float, list[Comparison]] = {each: [] for each in lengths}
     with Lab(arguments.task, arguments.seed) as lab:
         a, b = lab.arms(NAIVE, NAIVE)
-        for _ in range(arguments.chunks):
+        for number in range(arguments.chunks):
             for length in order.sample(lengths, len(lengths)):
-                chunks[length].append(_take(a, b, length / 1e3, order))
+                chunks[length].append(_take(a, b, length / 1e3, number))
     figures = {
         "task": arguments.task,
         "step_ms": round(1e3 * a.step_s, 2),
@@ -46,22 +46,17 @@ def main() -> None:
     write_results("block-lengths", figures, folder=arguments.out)
 
 
-def _take(a: Arm, b: Arm, length_s: float, order: random.Random) -> tuple[list[float], list[float]]:
-    steps = max(1, round(length_s / a.step_s))
-    times: dict[Arm, list[float]] = {a: [], b: []}
-    began = time.monotonic()
-    while time.monotonic() - began < CHUNK_S or len(times[a]) < MINIMUM_ROUNDS:
-        for arm in order.sample([a, b], 2):
-            times[arm].append(time_block(arm, steps))
-    return times[a], times[b]
+def _take(a: Arm, b: Arm, length_s: float, seed: int) -> Comparison:
+    rounds = Rounds(a, b, steps=(max(1, round(length_s / a.step_s)),) * 2, seed=seed)
+    rounds.take_for(CHUNK_S, at_least=MINIMUM_ROUNDS)
+    return rounds.end(rounds.interval(ONE_SIGMA), ONE_SIGMA, MARGIN)
 
 
-def _summary(taken: list[tuple[list[float], list[float]]]) -> dict[str, Any]:
-    intervals = [ratio_interval(a_s, b_s, confidence=ONE_SIGMA) for a_s, b_s in taken]
-    logs = [math.log(each.ratio) for each in intervals]
-    expected = [math.log(each.high / each.low) / 2 for each in intervals]
+def _summary(taken: list[Comparison]) -> dict[str, Any]:
+    logs = [math.log(each.ratio) for each in taken]
+    expected = [math.log(each.high / each.low) / 2 for each in taken]
     return {
-        "rounds_in_4_s": statistics.median(len(a_s) for a_s, _ in taken),
+        "rounds_in_4_s": statistics.median(len(each.rounds) for each in taken),
         "spread": round(statistics.stdev(logs), 4),
         "expected": round(statistics.median(expected), 4),
         "mean": round(statistics.fmean(logs), 4),

@@ -66,8 +66,8 @@ def main() -> None:
 
 
 def _task(name: str, size: str) -> str:
-    workload, by_hand, _ = name.partition("-by-hand")
-    return f"{BY_HAND}:{workload}_{size}" if by_hand else f"gallery:{workload}@{size}"
+    plain, by_hand, _ = name.partition("-by-hand")
+    return f"{BY_HAND}:{plain}_{size}" if by_hand else f"gallery:{plain}@{size}"
 
 
 def profiled(task: str, seed: int) -> dict[str, Any]:

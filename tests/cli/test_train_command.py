@@ -418,7 +418,7 @@ atexit.register(lambda: sys.stderr.write("one more thing"))
 """
 
 
-@pytest.mark.parametrize("last", ["", SPEAKS_LAST])
+@pytest.mark.parametrize("last", ["", SPEAKS_LAST], ids=["quiet", "speaks last"])
 def test_a_reader_of_stderr_that_goes_away_does_not_stop_the_training(last: str) -> None:
     """Nor does what a library or the interpreter itself says at the very end."""
     command, (reader, writer) = process("task"), os.pipe()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,6 +105,21 @@ def test_a_block_has_as_many_steps_as_are_thrown_away_before_it(clock: FakeClock
     b, worker_b = _arm(clock, lambda: 0.010)
     compare(a, b, seed=0)
     assert worker_a.steps == worker_b.steps == {6}
+
+
+def test_cores_are_let_go_of_where_a_worker_fails(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other arm goes on to the next comparison."""
+    done: list[str] = []
+    cores = SimpleNamespace(draw=lambda: done.append("drawn"), release=lambda: done.append("free"))
+    monkeypatch.setattr(comparing, "SharedCores", lambda *_: cores)
+    a, _ = _arm(clock, lambda: 0.005)
+    b, worker = _arm(clock, lambda: 0.005)
+    monkeypatch.setattr(worker, "ask", lambda *_: (_ for _ in ()).throw(RuntimeError("killed")))
+    with pytest.raises(RuntimeError, match="killed"):
+        compare(a, b, seed=0)
+    assert done == ["drawn", "free"]
 
 
 def test_slow_steps_still_get_the_rounds_that_an_interval_needs(clock: FakeClock) -> None:

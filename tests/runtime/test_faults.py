@@ -71,7 +71,6 @@ def test_a_compiler_that_crashes_leaves_the_training_as_it_was(steps: range) -> 
 
 WITHOUT_A_COMPILER = """
 import json
-import torch
 from test_faults import NAIVE, Plan, train
 plain = train(NAIVE)[1]
 run, losses = train(Plan(parts={"compile": {}, "fused_optimizer": {}}))

@@ -56,7 +56,8 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         say("interrupted")
         code = EXIT_INTERRUPTED
-    leave()
+    finally:
+        leave()
     sys.exit(code or 0)
 
 

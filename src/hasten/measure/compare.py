@@ -129,9 +129,12 @@ class Rounds:
 
     def take_for(self, seconds: float, *, at_least: int) -> None:
         """Until so many seconds have passed since the beginning."""
-        while time.monotonic() - self._start < seconds or len(self._rounds) < at_least:
-            self._cores.draw()
-            self._rounds.append(self._take())
+        try:
+            while time.monotonic() - self._start < seconds or len(self._rounds) < at_least:
+                self._cores.draw()
+                self._rounds.append(self._take())
+        finally:
+            self._cores.release()  # an arm whose rival failed goes on to the next comparison
         self._load.look()
 
     def interval(self, confidence: float) -> Interval:
@@ -141,7 +144,6 @@ class Rounds:
         return ratio_interval(a_s, b_s, confidence=confidence, elapsed_s=elapsed_s)
 
     def end(self, interval: Interval, confidence: float, margin: float) -> Comparison:
-        self._cores.release()
         return Comparison(
             ratio=interval.ratio,
             low=interval.low,

@@ -15,6 +15,7 @@ does so again at each replay. The weights are none of a training afterwards.
 
 import itertools
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -61,8 +62,10 @@ def measure_bounds(run: Run, source: Iterator[Any]) -> tuple[Bound, ...]:
     if run.pipeline.replay is None:
         ways["optimizer"] = lambda: _per_row(_block_without_update(run, source, steps))
         how["optimizer"] = "the same steps without clipping and updating"
+    began = time.perf_counter()
     times = interleave(ways, rounds)
-    return tuple(_bound(name, times["real"], times[name], how[name]) for name in how)
+    took_s = time.perf_counter() - began
+    return tuple(_bound(name, times["real"], times[name], took_s, how[name]) for name in how)
 
 
 def rounds_for(step_s: float, steps: int, *, unmeasured: int) -> int:
@@ -123,8 +126,8 @@ def interleave(ways: dict[str, Block], rounds: int) -> dict[str, list[float]]:
     return times
 
 
-def _bound(name: str, real: list[float], without: list[float], how: str) -> Bound:
-    interval = ratio_interval(real, without)
+def _bound(name: str, real: list[float], without: list[float], took_s: float, how: str) -> Bound:
+    interval = ratio_interval(real, without, elapsed_s=took_s)
     return Bound(
         without=name,  # type: ignore[arg-type]
         ratio=interval.ratio,

@@ -84,6 +84,10 @@ class CompileCounts:
     """
 
     def __init__(self) -> None:
+        # Takes a second, and few commands compile.
+        from torch._dynamo.utils import counters
+
+        self._counters = counters
         self._total = _Count(0, 0, 0)
         self._before = _Count(0, 0, 0)
         self._depth = 0
@@ -93,16 +97,25 @@ class CompileCounts:
 
     def __enter__(self) -> None:
         if not self._depth:
-            self._before = _count()
+            self._before = self._count()
         self._depth += 1
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
         if not self._depth:
-            now = _count()
+            now = self._count()
             if now != self._before:
                 made = zip(self._total, now, self._before, strict=True)
                 self._total = _Count(*(total + one - other for total, one, other in made))
+
+    def _count(self) -> "_Count":
+        counters = self._counters
+        return _Count(
+            graphs=counters["stats"]["unique_graphs"],
+            # Some reasons are filed under the one, some under the other.
+            breaks=counters["graph_break"].total() + counters["unimplemented"].total(),
+            cached=counters["inductor"]["fxgraph_cache_hit"],
+        )
 
     def graphs(self) -> int:
         return self._total.graphs
@@ -137,17 +150,6 @@ class _Count(NamedTuple):
     graphs: int
     breaks: int
     cached: int
-
-
-def _count() -> _Count:
-    from torch._dynamo.utils import counters  # takes a second, and few commands compile
-
-    return _Count(
-        graphs=counters["stats"]["unique_graphs"],
-        # Some reasons are filed under the one, some under the other.
-        breaks=counters["graph_break"].total() + counters["unimplemented"].total(),
-        cached=counters["inductor"]["fxgraph_cache_hit"],
-    )
 
 
 def _plural(count: int, word: str) -> str:
