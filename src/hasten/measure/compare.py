@@ -27,9 +27,9 @@ from hasten.stats.paired import (
 )
 
 BLOCK_S = 0.02
-"""A machine's speed wanders, and what is taken close together is alike: longer blocks gave wider
-intervals, and too narrow ones for what the figures did. The step that brings a woken process's
-caches and threads back is not timed."""
+"""A machine's speed wanders, and what is taken close together is alike: with blocks of 60 ms the
+figures of 4 s spread by half as much again (benchmarks/block_lengths.py). The step that brings a
+woken process's caches and threads back is not timed."""
 LOOKS_SHARE = 4
 """Looking again and again gives chance more chances. The looks are alike, so that each gets a
 quarter of the error, not an eighth."""
