@@ -31,7 +31,6 @@ from hasten.records.plan import NAIVE
 from hasten.records.recipe import Confirmation
 from hasten.records.verdict import Comparison
 from hasten.tune.confirm import (
-    CONTROL_S,
     PAIRS,
     claim_speed,
     confirm,
@@ -100,17 +99,14 @@ def _shares(runs: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def _simulated(seed: int, slower: float) -> dict[str, Any]:
-    """The whole rule, as `hasten bench` has it."""
+    """The whole rule, as ``hasten bench`` has it."""
     machine = simulated_arms.Machine(seed)
     simulated_arms.live_on(machine)
 
-    def run(more: float, number: int, **settings: float) -> Comparison:
-        a, b = simulated_arms.pretend(machine), simulated_arms.pretend(machine, more)
-        return compare(a, b, seed=seed + number, **settings)  # type: ignore[arg-type]
-
-    control = run(0.0, 0, limit_s=CONTROL_S)
+    lab = simulated_arms.PretendingLab(machine, seed)
+    control = measure_noise(lab, 0.0, _silent)  # type: ignore[arg-type]
     floor = noise_floor(control)
-    pairs = [run(slower, number, margin=floor - 1) for number in range(1, PAIRS + 1)]
+    pairs = confirm(lab, 0.0, slower, floor, _silent).pairs  # type: ignore[arg-type]
     return {
         "trouble": machine.trouble,
         "claim": _claim(pairs, floor),
@@ -207,9 +203,9 @@ def find_slower(runs: int) -> dict[str, Any]:
 def _really_slower(seed: int) -> dict[str, Any]:
     began = time.monotonic()
     with Lab(f"{BLOCKS}:of_33", seed) as lab:
-        control = measure_noise(lab, NAIVE, lambda words: None)
+        control = measure_noise(lab, NAIVE, _silent)
         floor = noise_floor(control)
-        confirmation = confirm(lab, NAIVE, SLOWER, floor, lambda words: None)
+        confirmation = confirm(lab, NAIVE, SLOWER, floor, _silent)
     seconds = time.monotonic() - began
     pairs = confirmation.pairs
     if len(pairs) < PAIRS:
@@ -225,6 +221,10 @@ def _really_slower(seed: int) -> dict[str, Any]:
     }
     print(found, flush=True)
     return found
+
+
+def _silent(words: str) -> None:
+    """Nothing is told: the figures are."""
 
 
 if __name__ == "__main__":

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from arms import workload
-from hasten.measure.blocks import timed_steps, wait_for, warm
-from hasten.measure.marks import marks_for
+from hasten.measure.blocks import timed_steps, warm
+from hasten.measure.marks import marks_for, wait_for
 from hasten.measure.phases import MARKS, mark_steps, phases_of
 from hasten.records.measurement import Phases
 from hasten.runtime.run import Run
-from hasten.stats.paired import ratio_interval
+from hasten.stats.paired import MINIMUM_ROUNDS, ratio_interval
 from hasten.task.load import build_task, load_factory
 from hasten.task.pipeline import Pipeline
 from results_file import RESULTS, write_results
 
 WORKLOADS = ("bloom", "battery", "lensing", "microbiome", "gpt")
-BLOCK_S = 0.1
+BLOCK_S = 0.01
 OVERHEAD_BAR, SUM_BAR = 0.03, 0.05
 
 
@@ -35,7 +35,6 @@ def main() -> None:
     arguments = _parse()
     workload.choose_device(arguments.device)
     figures: dict[str, Any] = {
-        "rounds": arguments.rounds,
         "size": arguments.size,
         "bars": {"overhead": OVERHEAD_BAR, "sum": SUM_BAR},
         "workloads": {},
@@ -60,7 +59,8 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     steps = max(2, round(BLOCK_S / step_s))
     order = random.Random(arguments.seed)
     plain, marked, added_up, phases = [], [], [], []
-    for _ in range(arguments.rounds):
+    began = time.monotonic()
+    while time.monotonic() - began < arguments.seconds or len(plain) < MINIMUM_ROUNDS:
         for kind in order.sample(("plain", "marked"), 2):
             if kind == "plain":
                 plain.append(timed_steps(run, source, steps)[0])
@@ -69,9 +69,12 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             marked.append(elapsed)
             added_up.append(sum(each.total_s() for each in found))
             phases += found
-    overhead, total = ratio_interval(marked, plain), ratio_interval(added_up, plain)
+    took_s = time.monotonic() - began
+    overhead = ratio_interval(marked, plain, elapsed_s=took_s)
+    total = ratio_interval(added_up, plain, elapsed_s=took_s)
     return {
         "steps_per_block": steps,
+        "rounds": len(plain),
         "step_us": round(1e6 * statistics.median(plain) / steps, 1),
         "phases_us": _typical(phases),
         "overhead": dataclasses.asdict(overhead),
@@ -106,7 +109,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cpu")
     parser.add_argument("--size", choices=("small", "full"), default="small")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--seconds", type=float, default=20.0, help="for each workload")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--commit", default="")

@@ -14,7 +14,8 @@ from typing import Any
 
 from hasten.measure import compare as comparing
 from hasten.measure import messages
-from hasten.measure.compare import Arm
+from hasten.measure.compare import Arm, Contest
+from hasten.records.measurement import Memory
 
 STEP_S = 0.005
 ROWS = 64
@@ -95,6 +96,18 @@ def pretend(machine: Machine, slower: float = 0.0) -> Arm:
     step_s = STEP_S * (1 + slower)
     warmed = messages.Warmed(elapsed_s=1.0, step_s=STEP_S, applied=(), threads=())
     return Arm(PretendingWorker(machine, step_s), warmed)  # type: ignore[arg-type]
+
+
+class PretendingLab:
+    """Its subjects are what they take more, as a share."""
+
+    def __init__(self, machine: Machine, seed: int) -> None:
+        self._machine, self.seed = machine, seed
+
+    def compare(self, a: float, b: float, *, seed: int, **settings: Any) -> Contest:
+        arms = pretend(self._machine, a), pretend(self._machine, b)
+        found = comparing.compare(*arms, seed=self.seed + seed, **settings)
+        return Contest(found, (), Memory(), Memory())
 
 
 def live_on(machine: Machine) -> None:

@@ -10,6 +10,7 @@ from hasten.measure import compare as comparing
 from hasten.measure import gauge as gauging
 from hasten.measure import messages
 from hasten.measure.compare import Arm, compare
+from hasten.stats.paired import Interval
 
 
 class FakeClock:
@@ -67,6 +68,27 @@ def test_an_arm_twice_as_fast_is_found_at_the_first_look(clock: FakeClock) -> No
     assert found.decision == "faster"
     assert found.ratio == pytest.approx(2.0)
     assert found.elapsed_s == pytest.approx(comparing.LOOKS_S[0], abs=0.2)
+
+
+def test_it_is_over_when_it_decides_together_with_an_earlier_one(clock: FakeClock) -> None:
+    a, _ = _arm(clock, lambda: 0.0102)
+    b, _ = _arm(clock, lambda: 0.0100)
+    alone = compare(a, b, seed=0, margin=0.019, limit_s=8.0)
+    assert alone.decision == "faster"
+    doubted = [Interval(1.0, 0.9, 1.1)]
+    found = compare(a, b, seed=0, margin=0.019, limit_s=8.0, earlier=doubted)
+    assert found.decision == "faster", "what is kept is its own"
+    assert found.elapsed_s > alone.elapsed_s
+    agreeing = [Interval(1.02, 1.01, 1.03)]
+    together = compare(a, b, seed=0, margin=0.01, limit_s=8.0, earlier=agreeing)
+    assert together.elapsed_s == pytest.approx(comparing.LOOKS_S[0], abs=0.2)
+
+
+def test_work_for_another_device_is_timed_in_shorter_blocks() -> None:
+    assert comparing.steps_of_block(0.002, 0, "cpu") == 10
+    assert comparing.steps_of_block(0.002, 0, "cuda") == 2
+    assert comparing.steps_of_block(0.002, 4, "cuda") == 4
+    assert comparing.steps_of_block(1.0, 0, "cuda") == 1
 
 
 def test_drift_of_both_arms_is_not_a_difference(clock: FakeClock) -> None:

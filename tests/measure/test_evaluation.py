@@ -51,7 +51,7 @@ def test_a_call_is_of_so_many_rows_in_evaluation_mode(asked: int, rows: int) -> 
     assert set(model.calls[1:]) == {(rows, False, True)}
     read = evaluation.read()
     assert (read.rows, len(read.seconds), read.with_loss) == (rows, 3, False)
-    assert len(model.calls) == 1 + (1 + 2) + (1 + 3 + 3)
+    assert len(model.calls) == 1 + (1 + 2) + (1 + 3 + 1 + 3)
 
 
 def test_the_loss_is_computed_where_it_is_trained_and_not_where_calls_are_timed() -> None:

@@ -116,8 +116,8 @@ def test_a_replay_steps_on_the_kept_batches_in_turn_and_asks_no_loader() -> None
     run.pipeline.loader = ()
     _, rows = replay_block(run, kept, 5)
     first, second = (_rows(batch) for batch in kept)
-    assert stepped == [first, second, first, second, first]
-    assert rows == 5 * BATCH
+    assert stepped == [first, second, first, second, first, second]
+    assert rows == 5 * BATCH, "the first step is not measured"
 
 
 def test_a_replay_leaves_random_generators_and_carried_state_where_they_were() -> None:
@@ -153,7 +153,7 @@ def test_loader_workers_do_not_run_while_kept_batches_are_replayed() -> None:
 
     run.pipeline.forward = looking
     replay_block(run, kept, 2)
-    assert seen == [{psutil.STATUS_STOPPED}] * 2
+    assert seen == [{psutil.STATUS_STOPPED}] * 3
     assert psutil.STATUS_STOPPED not in statuses()
 
 
@@ -177,7 +177,7 @@ def test_a_block_without_updates_moves_no_weight_and_the_next_one_does() -> None
     run = _run()
     source = run.endless()
     before = [each.detach().clone() for each in run.model.parameters()]
-    replay._block_without_update(run, source, 3)
+    replay._block_without_update(run, source, 3, unmeasured=1)
     assert all(map(torch.equal, run.model.parameters(), before))
     assert run.model[0].weight.grad is not None
     run.step(next(source))

@@ -14,6 +14,7 @@ from hasten.stats.paired import (
     MINIMUM_ROUNDS,
     Interval,
     decide,
+    pooled,
     ratio_interval,
 )
 
@@ -164,6 +165,26 @@ def test_a_difference_is_claimed_only_beyond_the_margin(
     low: float, high: float, decision: Decision
 ) -> None:
     assert decide(Interval(1.0, low, high)) == decision
+
+
+def test_pairs_of_processes_that_agree_are_surer_together() -> None:
+    one = Interval(1.03, 1.03 / 1.02, 1.03 * 1.02)
+    both = pooled([one, one])
+    assert both.ratio == pytest.approx(1.03)
+    assert math.log(both.high / both.ratio) == pytest.approx(math.log(1.02) / math.sqrt(2))
+    assert math.log(both.ratio / both.low) == pytest.approx(math.log(1.02) / math.sqrt(2))
+
+
+def test_pairs_that_disagree_are_covered_both() -> None:
+    both = pooled([Interval(1.00, 0.999, 1.001), Interval(1.21, 1.209, 1.211)])
+    assert both.ratio == pytest.approx(1.1)
+    assert (both.low, both.high) == pytest.approx((1.0, 1.21))
+
+
+def test_one_pair_is_what_it_is_and_one_without_an_interval_proves_nothing() -> None:
+    one, empty = Interval(2.0, 1.9, 2.1), Interval(2.0, 0.0, math.inf)
+    assert pooled([one]) is one
+    assert decide(pooled([one, empty])) == "undecided"
 
 
 def test_the_margin_can_be_another() -> None:

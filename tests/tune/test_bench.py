@@ -1,5 +1,7 @@
 """The verdict of a comparison in four words."""
 
+import math
+
 import msgspec
 import pytest
 
@@ -10,7 +12,11 @@ from specimens import CONFIRMATION, make_comparison
 
 
 def claimed(low: float, high: float, floor: float) -> SpeedClaim:
-    pair = msgspec.structs.replace(make_comparison((low + high) / 2), low=low, high=high)
+    """Of two pairs that agree, whose intervals are wider than what they come to together."""
+    middle, reach = math.sqrt(low * high), math.log(high / low) / math.sqrt(2)
+    pair = msgspec.structs.replace(
+        make_comparison(middle), low=middle / math.exp(reach), high=middle * math.exp(reach)
+    )
     speed = claim_speed(msgspec.structs.replace(CONFIRMATION, pairs=(pair, pair)), floor)
     assert speed is not None
     return speed

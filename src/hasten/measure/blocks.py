@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch.utils.data import DataLoader
 
+from hasten.measure.marks import marks_for, wait_for
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
@@ -31,10 +31,25 @@ def timed_steps(run: Run, source: Iterator[Any], steps: int) -> tuple[float, int
     return time.perf_counter() - start, rows
 
 
-def time_block(run: Run, source: Iterator[Any], steps: int) -> tuple[float, int]:
-    """As ``timed_steps``, once what a loader's workers may hold ready is used up."""
-    timed_steps(run, source, prefetched(run.pipeline.loader) + 1)
-    return timed_steps(run, source, steps)
+def time_block(
+    run: Run, source: Iterator[Any], steps: int, *, unmeasured: int = 1
+) -> tuple[float, int]:
+    """Seconds and rows of steps in the midst of others, by the clock of whoever does their work.
+
+    A device is not waited for where they begin: what the host does while the device is still busy
+    with the step before costs nothing in a long training, and must not in a short block.
+    """
+    marks = marks_for(run.pipeline.device, expected=2)
+    for _ in range(unmeasured):
+        run.step(next(source))
+    rows = 0
+    marks.mark()
+    for _ in range(steps):
+        batch = next(source)
+        run.step(batch)
+        rows += batches.rows_in(batch)
+    marks.mark()
+    return marks.spans()[0], rows
 
 
 def warm(run: Run, source: Iterator[Any], steps: int) -> float:
@@ -59,12 +74,8 @@ def without_update(run: Run) -> Iterator[None]:
 
 
 def prefetched(loader: object) -> int:
-    """Batches that loader workers may hold ready; a block must not count them as its own."""
+    """Batches that loader workers may hold ready; a block must not count them as its own, and uses
+    them up before it begins."""
     if not isinstance(loader, DataLoader):
         return 0
     return loader.num_workers * (loader.prefetch_factor or USUAL_PREFETCH)
-
-
-def wait_for(device: torch.device) -> None:
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from hasten.host.environment import read_environment
-from hasten.measure.blocks import wait_for
+from hasten.measure.marks import wait_for
 from hasten.records.profile import Ceilings
 
 EACH_S = 0.25

@@ -211,6 +211,7 @@ class Child:
             applied=self._applied(),
             threads=threads_to_place(self.run.pipeline.device, beside_workers=ready > 0),
             prefetched=ready,
+            device=self.run.pipeline.device.type,
         )
 
     def _applied(self) -> tuple[Applied, ...]:
@@ -227,7 +228,8 @@ class Child:
     def _time_block(self, steps: int) -> messages.Block:
         if self._evaluation is not None:
             return self._evaluation.time_block(steps)
-        elapsed, rows = time_block(self.run, self._batches, steps)
+        ready = prefetched(self.run.pipeline.loader)
+        elapsed, rows = time_block(self.run, self._batches, steps, unmeasured=ready + 1)
         return messages.Block(elapsed_s=elapsed, rows=rows)
 
     def _measure_phases(self, steps: int) -> messages.Measured:

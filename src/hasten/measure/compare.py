@@ -23,6 +23,7 @@ from hasten.stats.paired import (
     MINIMUM_ROUNDS,
     Interval,
     decide,
+    pooled,
     ratio_interval,
 )
 
@@ -30,6 +31,9 @@ BLOCK_S = 0.02
 """A machine's speed wanders, and what is taken close together is alike: with blocks of 60 ms the
 figures of 4 s spread by half as much again (benchmarks/block_lengths.py). The step that brings a
 woken process's caches and threads back is not timed."""
+LAUNCHED_BLOCK_S = 0.005
+"""Of work for another device. A launching host differs from one waking to the next by as much in
+80 ms as in 5, so that it is the number of rounds that counts."""
 LOOKS_SHARE = 4
 """Looking again and again gives chance more chances. The looks are alike, so that each gets a
 quarter of the error, not an eighth."""
@@ -49,6 +53,7 @@ class Arm:
         self.applied: tuple[Applied, ...] = warmed.applied
         self.threads = warmed.threads
         self.prefetched = warmed.prefetched
+        self.device = warmed.device
 
     def read(self) -> Memory:
         """Peak memory so far; what was applied is read again too."""
@@ -98,11 +103,13 @@ def compare(
     confidence: float = CONFIDENCE,
     margin: float = MARGIN,
     limit_s: float = LOOKS_S[-1],
+    earlier: Sequence[Interval] = (),
 ) -> Comparison:
     """How many times faster B is than A, until a look decides or the time is up.
 
     ``confidence`` is that of the whole comparison, all looks together. A difference is one that
     lies beyond ``margin``. With ``only_faster`` it also ends when B can no longer turn out faster.
+    With ``earlier`` comparisons of the same two it is over when all of them together decide.
     """
     rounds = Rounds(a, b, steps=(block_steps(a, b),) * 2, seed=seed)
     looks = [each for each in LOOKS_S if each < limit_s] + [limit_s]
@@ -110,7 +117,7 @@ def compare(
         # Slow steps may go past the limit: fewer rounds than the minimum say nothing at all.
         rounds.take_for(look, at_least=MINIMUM_ROUNDS if look == looks[-1] else 0)
         interval = rounds.interval(1 - (1 - confidence) / LOOKS_SHARE)
-        decision = decide(interval, margin)
+        decision = decide(pooled([*earlier, interval]), margin)
         if decision != "undecided" or (only_faster and interval.high < 1 + margin):
             break
     return rounds.end(interval, confidence, margin)
@@ -172,12 +179,13 @@ class Rounds:
 def block_steps(*arms: Arm) -> int:
     """As many as a block of the slowest arm holds."""
     step_s = max(arm.step_s for arm in arms)
-    return steps_of_block(step_s, max(arm.prefetched for arm in arms))
+    return steps_of_block(step_s, max(arm.prefetched for arm in arms), arms[0].device)
 
 
-def steps_of_block(step_s: float, prefetched: int) -> int:
+def steps_of_block(step_s: float, prefetched: int, device: str) -> int:
     """Not fewer than are run first to use up what was prefetched."""
-    return max(1, prefetched, round(BLOCK_S / max(1e-6, step_s)))
+    block_s = BLOCK_S if device == "cpu" else LAUNCHED_BLOCK_S
+    return max(1, prefetched, round(block_s / max(1e-6, step_s)))
 
 
 def time_block(arm: Arm, steps: int) -> float:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hasten.errors import HastenError
 from hasten.measure import messages
+from hasten.measure.marks import marks_for, wait_for
 from hasten.measure.placement import threads_to_place
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.records.plan import Plan
@@ -58,32 +59,36 @@ class Evaluation:
     def warm(self, calls: int) -> messages.Warmed:
         self._call()
         wait_for_children_to_rest()
-        times = [self._timed(1) for _ in range(max(calls, 1))]
+        times = [self._latency() for _ in range(max(calls, 1))]
         return messages.Warmed(
             elapsed_s=time.perf_counter() - self._began,
             step_s=statistics.median(times),
             applied=tuple(self.run.applied),
             threads=threads_to_place(self.run.pipeline.device, beside_workers=False),
+            device=self.run.pipeline.device.type,
         )
 
     def time_block(self, calls: int) -> messages.Block:
         """Calls one by one, each until the device has done it; then as many in a row."""
         self._call()
-        self._latencies += [self._timed(1) for _ in range(calls)]
-        return messages.Block(elapsed_s=self._timed(calls), rows=calls * self._rows)
+        self._latencies += [self._latency() for _ in range(calls)]
+        marks = marks_for(self.run.pipeline.device, expected=2)
+        self._call()
+        marks.mark()
+        for _ in range(calls):
+            self._call()
+        marks.mark()
+        return messages.Block(elapsed_s=marks.spans()[0], rows=calls * self._rows)
 
     def read(self) -> messages.LatenciesRead:
         return messages.LatenciesRead(
             seconds=tuple(self._latencies), rows=self._rows, with_loss=self._loss is None
         )
 
-    def _timed(self, calls: int) -> float:
-        device = self.run.pipeline.device
+    def _latency(self) -> float:
         start = time.perf_counter()
-        for _ in range(calls):
-            self._call()
-        if device.type != "cpu":
-            torch.accelerator.synchronize(device)
+        self._call()
+        wait_for(self.run.pipeline.device)
         return time.perf_counter() - start
 
     @torch.inference_mode()

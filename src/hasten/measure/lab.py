@@ -1,7 +1,7 @@
 """Where one task is measured: makes worker processes, and ends them all when it is left."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -15,7 +15,7 @@ from hasten.measure.turns import compare_in_turns
 from hasten.measure.worker import REPLY_LIMIT_S, Worker, WorkerFailure
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.profile import ProfileParts
-from hasten.stats.paired import MARGIN
+from hasten.stats.paired import MARGIN, Interval
 
 PHASE_STEPS = 60
 
@@ -118,9 +118,10 @@ class Lab:
         seed: int,
         margin: float = MARGIN,
         limit_s: float = LOOKS_S[-1],
+        earlier: Sequence[Interval] = (),
     ) -> Contest:
         """Plan B against plan A in fresh processes: side by side, or in turns where the device has
-        not room for both."""
+        not room for both; then neither ``limit_s`` nor ``earlier`` comparisons end it."""
         try:
             arm_a, arm_b = self.arms(a, b)
         except WorkerFailure as failure:
@@ -128,7 +129,9 @@ class Lab:
                 raise
             return compare_in_turns(lambda each: self.arms(each)[0], a, b, seed=seed, margin=margin)
         try:
-            comparison = compare(arm_a, arm_b, seed=seed, margin=margin, limit_s=limit_s)
+            comparison = compare(
+                arm_a, arm_b, seed=seed, margin=margin, limit_s=limit_s, earlier=earlier
+            )
             a_memory, b_memory = arm_a.read(), arm_b.read()
             return Contest(comparison, (*arm_a.applied, *arm_b.applied), a_memory, b_memory)
         finally:

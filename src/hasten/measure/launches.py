@@ -19,7 +19,7 @@ from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from hasten.errors import HastenError
-from hasten.measure.blocks import wait_for
+from hasten.measure.marks import wait_for
 from hasten.records.profile import Launches
 from hasten.runtime.run import Run
 

@@ -84,6 +84,7 @@ class Warmed(Reply, frozen=True, kw_only=True):
     """The busiest of the process, where they may be placed on cores; else none."""
     prefetched: int = 0
     """Batches that its loader may hold ready."""
+    device: str = "cpu"
 
 
 class TimeBlock(Request, frozen=True, kw_only=True):

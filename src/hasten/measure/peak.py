@@ -33,7 +33,7 @@ from hasten.task import batch as batches
 from hasten.task.pipeline import Pipeline
 
 Holder = Literal["parameters", "gradients", "optimizer", "activations", "other"]
-MEASURED = "hasten measured step"
+EARLIER, MEASURED = "hasten earlier step", "hasten measured step"
 LARGEST = 5
 SMALLEST_SHARE = 0.01
 """Of the peak: lines that hold less are not worth a look."""
@@ -69,7 +69,8 @@ def measure_peak(run: Run, source: Iterator[Any]) -> PeakMemory:
     cpu = [ProfilerActivity.CPU]
     with profile(activities=cpu, profile_memory=True) as profiled, ranges(run, Range):
         while earlier:
-            with notes:
+            # What is taken back outside of all ranges, as a batch is at a step's end, is not told.
+            with notes, Range(EARLIER):
                 run.step(earlier.pop(0))
         before = _held(run.pipeline, last)
         total = torch.cuda.memory_allocated(device) if device.type == "cuda" else None

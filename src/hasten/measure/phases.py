@@ -7,7 +7,7 @@ the device, and a wait for data that the device's own work hides counts as nothi
 
 Limits: where the host is ahead of the device, what the host does is hidden; where it is behind, a
 phase is the time that the host takes to launch it. A step that is replayed as one graph has no
-parts. The marks cost a few microseconds a step.
+parts. The marks cost tens of microseconds a step on CUDA.
 """
 
 import time
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from hasten.measure.blocks import wait_for, warm
-from hasten.measure.marks import Marks, marks_for
-from hasten.measure.ranges import PARTS, around_parts
+from hasten.measure.blocks import warm
+from hasten.measure.marks import Marks, marks_for, wait_for
+from hasten.measure.ranges import PARTS, Method, wrapped_parts
 from hasten.records.measurement import Measurement, Phases
 from hasten.runtime.memory import read_memory
 from hasten.runtime.run import Run
@@ -84,19 +84,20 @@ def mark_steps(run: Run, source: Iterator[Any], steps: int, marks: Marks) -> Mar
 
 def marking(run: Run, mark: Callable[[str], None]) -> AbstractContextManager[None]:
     """``mark`` is called with a phase as it begins. The step's own methods are called as before."""
-    return around_parts(run, lambda part: _Part(part, mark))
 
+    def wrap(name: str, method: Method) -> Method:
+        phase, is_last = f"{PARTS[name]}_s", name == "update_weights"
 
-class _Part:
-    def __init__(self, name: str, mark: Callable[[str], None]) -> None:
-        self._name, self._mark = name, mark
+        def call(*arguments: Any) -> Any:
+            mark(phase)
+            found = method(*arguments)
+            if is_last:  # the rest is the loop's
+                mark("host_s")
+            return found
 
-    def __enter__(self) -> None:
-        self._mark(f"{PARTS[self._name]}_s")
+        return call
 
-    def __exit__(self, *exception: object) -> None:
-        if self._name == "update_weights":  # the last part: the rest is the loop's
-            self._mark("host_s")
+    return wrapped_parts(run, wrap)
 
 
 def phases_of(names: Sequence[str], spans: Sequence[float]) -> tuple[Phases, ...]:

@@ -21,6 +21,7 @@ PARTS = {
 """What the step calls, and the range that it is in."""
 
 
+Method = Callable[..., Any]
 Range = Callable[[str], AbstractContextManager[Any]]
 """torch has two: ``record_function``, which traces show well, and a faster one, which is no
 operation and so unseen by dispatch modes."""
@@ -28,24 +29,24 @@ operation and so unseen by dispatch modes."""
 
 def ranges(run: Run, make: Range) -> AbstractContextManager[None]:
     """Each part of the steps inside is in a range of its own."""
-    return around_parts(run, lambda part: make(PARTS[part]))
+
+    def wrap(name: str, method: Method) -> Method:
+        def call(*arguments: Any) -> Any:
+            with make(PARTS[name]):
+                return method(*arguments)
+
+        return call
+
+    return wrapped_parts(run, wrap)
 
 
 @contextmanager
-def around_parts(run: Run, make: Range) -> Iterator[None]:
-    """``make`` is asked by the name of the method that the step calls."""
+def wrapped_parts(run: Run, wrap: Callable[[str, Method], Method]) -> Iterator[None]:
+    """``wrap`` is given each method that the step calls, with its name."""
     own = vars(run.eager)
-    own.update({name: _in(make, name, getattr(run.eager, name)) for name in PARTS})
+    own.update({name: wrap(name, getattr(run.eager, name)) for name in PARTS})
     try:
         yield
     finally:
         for name in PARTS:
             del own[name]
-
-
-def _in(make: Range, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        with make(name):
-            return method(*arguments)
-
-    return call

@@ -25,7 +25,7 @@ import torch
 
 from hasten.errors import HastenError
 from hasten.host.cores import memory_allowed
-from hasten.measure.blocks import prefetched, time_block, timed_steps, without_update
+from hasten.measure.blocks import prefetched, time_block, without_update
 from hasten.measure.compare import steps_of_block
 from hasten.records.profile import Bound
 from hasten.runtime.run import Run
@@ -49,18 +49,18 @@ Block = Callable[[], float]
 
 def measure_bounds(run: Run, source: Iterator[Any]) -> tuple[Bound, ...]:
     """Without the loader and, unless the step is one graph, without the optimizer."""
-    step_s = time_block(run, source, PROBED_STEPS)[0] / PROBED_STEPS
-    ready = prefetched(run.pipeline.loader)
-    steps = steps_of_block(step_s, ready)
-    rounds = rounds_for(step_s, steps, unmeasured=ready + 1)
+    unmeasured = prefetched(run.pipeline.loader) + 1
+    step_s = time_block(run, source, PROBED_STEPS, unmeasured=unmeasured)[0] / PROBED_STEPS
+    steps = steps_of_block(step_s, unmeasured - 1, run.pipeline.device.type)
+    rounds = rounds_for(step_s, steps, unmeasured=unmeasured)
     kept = keep_batches(run, source, max(steps, FEWEST_KEPT))
     ways: dict[str, Block] = {
-        "real": lambda: _per_row(time_block(run, source, steps)),
+        "real": lambda: _per_row(time_block(run, source, steps, unmeasured=unmeasured)),
         "loader": lambda: _per_row(replay_block(run, kept, steps)),
     }
     how = {"loader": f"the same steps on {len(kept)} batches that were on the device already"}
     if run.pipeline.replay is None:
-        ways["optimizer"] = lambda: _per_row(_block_without_update(run, source, steps))
+        ways["optimizer"] = lambda: _per_row(_block_without_update(run, source, steps, unmeasured))
         how["optimizer"] = "the same steps without clipping and updating"
     began = time.perf_counter()
     times = interleave(ways, rounds)
@@ -105,15 +105,17 @@ def replay_block(run: Run, kept: list[Any], steps: int) -> tuple[float, int]:
     carried, pipeline.carried_state = pipeline.carried_state, None
     try:
         with _loader_workers_stopped(pipeline.loader):
-            return timed_steps(run, itertools.cycle(kept), steps)
+            return time_block(run, itertools.cycle(kept), steps)
     finally:
         pipeline.carried_state = carried
         restore_random_state(random_before)
 
 
-def _block_without_update(run: Run, source: Iterator[Any], steps: int) -> tuple[float, int]:
+def _block_without_update(
+    run: Run, source: Iterator[Any], steps: int, unmeasured: int
+) -> tuple[float, int]:
     with without_update(run):
-        return time_block(run, source, steps)
+        return time_block(run, source, steps, unmeasured=unmeasured)
 
 
 def interleave(ways: dict[str, Block], rounds: int) -> dict[str, list[float]]:

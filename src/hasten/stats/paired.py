@@ -40,6 +40,7 @@ MINIMUM_ROUNDS = FEWEST_BLOCKS * ROUNDS_PER_BLOCK
 FEWEST_TURNS = 4
 """Of rounds that are independent, being processes of their own."""
 RESAMPLES = 4000
+_NOTHING = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,23 @@ def interval_of_few(
     reach = critical_value(confidence, len(logs) - 1) * error
     ratio, low, high = np.exp([middle, middle - reach, middle + reach])
     return Interval(float(ratio), float(low), float(high))
+
+
+def pooled(intervals: Sequence[Interval]) -> Interval:
+    """Of comparisons in processes of their own, together: the mean of their logs.
+
+    Independent errors average out. An offset that a process keeps does not, so the interval covers
+    at least what each comparison came to by itself.
+    """
+    if len(intervals) == 1:
+        return intervals[0]
+    logs = np.log([[each.ratio, each.low or _NOTHING, each.high] for each in intervals])
+    middles, lows, highs = logs.T
+    middle, count = middles.mean(), len(intervals)
+    below, above = np.linalg.norm(middles - lows), np.linalg.norm(highs - middles)
+    low = min(middle - below / count, middles.min())
+    high = max(middle + above / count, middles.max())
+    return Interval(*(float(each) for each in np.exp([middle, low, high])))
 
 
 def decide(interval: Interval, margin: float = MARGIN) -> Decision:

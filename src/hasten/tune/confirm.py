@@ -1,21 +1,23 @@
 """The final word on speed: fresh processes, and beyond what identical arms showed."""
 
-import math
 import statistics
 from collections.abc import Callable, Sequence
 
+from hasten.measure.compare import LOOKS_S
 from hasten.measure.lab import Lab, Subject
 from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied
 from hasten.records.plan import Plan
 from hasten.records.recipe import Confirmation
 from hasten.records.verdict import Comparison, SpeedClaim, Verdict
-from hasten.stats.paired import MARGIN
+from hasten.stats.paired import MARGIN, Interval, pooled
 
 CONTROL_S = 12.0
 """Longer gives a lower floor on a noisy machine, which matters for gains of a few percent only."""
 PAIRS = 2
 """Two processes keep an offset for as long as they live; a second pair has another one."""
+FIRST_S = 12.0
+"""Of the first pair. A small difference is left to the second one, and to both together."""
 
 
 def measure_noise(lab: Lab, plan: Plan | Subject, tell: Callable[[str], None]) -> Comparison:
@@ -30,14 +32,21 @@ def measure_noise(lab: Lab, plan: Plan | Subject, tell: Callable[[str], None]) -
 def confirm(
     lab: Lab, a: Plan | Subject, b: Plan | Subject, floor: float, tell: Callable[[str], None]
 ) -> Confirmation:
-    """B against A in pairs of fresh processes, until each is clear of the floor."""
+    """B against A in pairs of fresh processes, until together they are clear of the floor."""
     pairs: list[Comparison] = []
     applied: tuple[Applied, ...] = ()
     a_memory = b_memory = failure = None
     for number in range(1, PAIRS + 1):
         tell(f"confirming in fresh processes ({number} of {PAIRS})")
         try:
-            contest = lab.compare(a, b, seed=1000 + number, margin=floor - 1)
+            contest = lab.compare(
+                a,
+                b,
+                seed=1000 + number,
+                margin=floor - 1,
+                limit_s=FIRST_S if number == 1 else LOOKS_S[-1],
+                earlier=[_interval(each) for each in pairs],
+            )
         except WorkerFailure as error:
             failure = error.failed.what
             break
@@ -62,26 +71,25 @@ def noise_floor(control: Comparison) -> float:
 
 
 def claim_speed(confirmation: Confirmation, floor: float) -> SpeedClaim | None:
-    """The interval covers those of all pairs, so that one lucky process proves nothing.
+    """All pairs together. The interval covers what each came to: one lucky process proves nothing.
 
     No claim at all where a pair is missing or a technique did not really run.
     """
     pairs = confirmation.pairs
     if len(pairs) < PAIRS or any(each.outcome != "done" for each in confirmation.applied):
         return None
-    low, high = min(each.low for each in pairs), max(each.high for each in pairs)
-    ratio = math.exp(statistics.fmean(math.log(each.ratio) for each in pairs))
-    refuted = high < 1 + MARGIN  # not the floor: noise refutes nothing
-    verdict: Verdict = "proven" if low > floor else "refuted" if refuted else "not_proven"
+    found = pooled([_interval(each) for each in pairs])
+    refuted = found.high < 1 + MARGIN  # not the floor: noise refutes nothing
+    verdict: Verdict = "proven" if found.low > floor else "refuted" if refuted else "not_proven"
     a_s = statistics.median(each.a_s for pair in pairs for each in pair.rounds)
-    b_s = a_s / ratio
+    b_s = a_s / found.ratio
     extra = statistics.fmean(each.b_warmup_s - each.a_warmup_s for each in pairs)
     saved_s = a_s - b_s
     return SpeedClaim(
         verdict=verdict,
-        ratio=ratio,
-        low=low,
-        high=high,
+        ratio=found.ratio,
+        low=found.low,
+        high=found.high,
         noise_floor=floor,
         a_rows_per_s=1 / a_s,
         b_rows_per_s=1 / b_s,
@@ -89,6 +97,10 @@ def claim_speed(confirmation: Confirmation, floor: float) -> SpeedClaim | None:
         warmup_extra_s=extra,
         break_even_rows=max(extra, 0.0) / saved_s if saved_s > 0 else None,
     )
+
+
+def _interval(comparison: Comparison) -> Interval:
+    return Interval(comparison.ratio, comparison.low, comparison.high)
 
 
 def _disturbance(pairs: Sequence[Comparison]) -> str | None:
