@@ -34,7 +34,7 @@ class Machine:
 
     def _process(self, number: int) -> object:
         times = (self.own_s, 0.0, 0.0, 0.0)
-        return SimpleNamespace(cpu_times=lambda: times, children=lambda recursive: [])
+        return SimpleNamespace(pid=number, cpu_times=lambda: times, children=lambda recursive: [])
 
 
 def test_what_the_cores_did_beyond_our_own_work_is_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,6 +57,20 @@ def test_our_own_work_is_no_disturbance(monkeypatch: pytest.MonkeyPatch) -> None
     machine.own_s += 20
     assert meter.read().others_cores == 0
     assert meter.read().disturbance() is None
+
+
+def test_a_worker_is_counted_once_though_it_is_our_child_too() -> None:
+    code = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+    worker = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert worker.stdout is not None
+    worker.stdout.readline()
+    try:
+        ran = LoadMeter([worker.pid])._own_s()
+        assert ran == pytest.approx(LoadMeter([])._own_s(), abs=0.2)
+    finally:
+        worker.communicate(b"\n")
 
 
 def test_a_process_that_has_ended_is_passed_over() -> None:

@@ -1,6 +1,7 @@
 """Interleaving, by a worker that answers at once and a clock that it moves."""
 
 import os
+import random
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -79,9 +80,18 @@ def test_it_is_over_when_it_decides_together_with_an_earlier_one(clock: FakeCloc
     found = compare(a, b, seed=0, margin=0.019, limit_s=8.0, earlier=doubted)
     assert found.decision == "faster", "what is kept is its own"
     assert found.elapsed_s > alone.elapsed_s
-    agreeing = [Interval(1.02, 1.01, 1.03)]
+    agreeing = [Interval(1.03, 1.02, 1.04)]
     together = compare(a, b, seed=0, margin=0.01, limit_s=8.0, earlier=agreeing)
     assert together.elapsed_s == pytest.approx(comparing.LOOKS_S[0], abs=0.2)
+
+
+def test_on_a_noisy_machine_it_goes_on_until_the_same_is_shown(clock: FakeClock) -> None:
+    draw = random.Random(0)
+    a, _ = _arm(clock, lambda: 0.01 * draw.uniform(0.9, 1.1))
+    b, _ = _arm(clock, lambda: 0.01 * draw.uniform(0.9, 1.1))
+    found = compare(a, b, seed=0, margin=0.08)
+    assert comparing.LOOKS_S[0] + 1 < found.elapsed_s < comparing.LOOKS_S[-1]
+    assert 1 / 1.03 < found.low < found.high < 1.03
 
 
 def test_work_for_another_device_is_timed_in_shorter_blocks() -> None:

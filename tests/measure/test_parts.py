@@ -1,6 +1,7 @@
 """A whole profile in a real worker, and what becomes of parts that fail."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -55,14 +56,14 @@ ANSWERS: dict[type, messages.Reply] = {
 class Answering:
     """A worker that answers as it is told, or fails."""
 
-    def __init__(self, *failing: type) -> None:
-        self.failing = failing
+    def __init__(self, *failing: type, kind: Literal["error", "hung"] = "error") -> None:
+        self.failing, self.kind = failing, kind
         self.asked: list[type] = []
 
     def ask(self, request: messages.Request, reply: type) -> messages.Reply:
         self.asked.append(type(request))
         if isinstance(request, self.failing):
-            raise WorkerFailure(messages.Failed(kind="crashed", what="It ended."))
+            raise WorkerFailure(messages.Failed(kind=self.kind, what="It ended."))
         answer = ANSWERS[type(request)]
         assert isinstance(answer, reply)
         return answer
@@ -106,6 +107,17 @@ def test_a_part_that_fails_is_a_note_and_the_others_are_there(failing: type, mis
     if missing == "ceilings":
         whole -= {"work"}  # which is told against them
     assert all(getattr(found, name) for name in whole)
+
+
+def test_a_process_that_was_ended_is_asked_no_more() -> None:
+    worker = Answering(messages.CountWork, kind="hung")
+    found = measure_parts(worker, MEASURED, None, lambda message: None)  # type: ignore[arg-type]
+    assert worker.asked[-1] is messages.CountWork
+    assert found.notes == (
+        "counting arithmetic failed: It ended.",
+        "what comes after that was not measured",
+    )
+    assert found.syncs == (SITE,), "what came before is there"
 
 
 def test_blocks_are_timed_before_the_profiler_is_started() -> None:

@@ -1,17 +1,21 @@
 """Phases add up to the step by how they are made, and measuring them changes no training."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hasten.data.overlap import OverlappedLoader
 from hasten.measure import phases as module
-from hasten.measure.blocks import prefetched
+from hasten.measure.blocks import has_workers, prefetched, time_block
 from hasten.measure.phases import measure_phases, phases_of
 from hasten.records.measurement import Phases
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run
 from hasten.step.eager import EagerStep
+from hasten.task.batch import rows_in
 from hasten.task.seed import seed_everything
 from trainings import NAMES, make_training
 
@@ -133,3 +137,21 @@ def test_what_workers_hold_ready_is_counted() -> None:
     assert prefetched(loaders(data, num_workers=2)) == 4
     assert prefetched(loaders(data, num_workers=2, prefetch_factor=5)) == 10
     assert prefetched([1, 2]) == 0
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_so_is_what_a_transfer_takes_ahead_of_them(workers: int) -> None:
+    loader = torch.utils.data.DataLoader(range(4), num_workers=workers)
+    overlapped = OverlappedLoader.__new__(OverlappedLoader)  # its stream needs a device
+    overlapped.loader = loader
+    assert prefetched(overlapped) == 2 * workers + 1
+    assert has_workers(overlapped) == has_workers(loader) == (workers > 0)
+
+
+def test_a_block_begins_behind_the_steps_that_use_up_what_is_ready() -> None:
+    run = _run()
+    given: list[int] = []
+    source = ((given.append(1), batch)[1] for batch in run.endless())
+    _, rows = time_block(run, source, 3, unmeasured=2)
+    assert len(given) == 5
+    assert rows == sum(rows_in(batch) for batch in itertools.islice(_run().endless(), 2, 5))

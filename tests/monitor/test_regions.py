@@ -102,6 +102,21 @@ def test_a_region_within_another_has_its_path_and_ends_first(log: Collected) -> 
     assert seconds["step"] >= seconds["step/forward"] + seconds["step/backward"]
 
 
+def test_one_that_a_waiting_generator_left_open_takes_no_other_with_it(log: Collected) -> None:
+    def batches() -> Iterator[int]:
+        for number in range(2):
+            with hasten.profiled("augment"):
+                yield number
+
+    source = batches()
+    with hasten.profiled("epoch"):
+        next(source)
+    with hasten.profiled("after"):
+        pass
+    assert log.paths() == ["epoch", "after"]
+    source.close()
+
+
 def test_a_function_that_calls_itself_nests_in_itself(log: Collected) -> None:
     @hasten.profiled("down")
     def down(depth: int) -> int:

@@ -167,24 +167,41 @@ def test_a_difference_is_claimed_only_beyond_the_margin(
     assert decide(Interval(1.0, low, high)) == decision
 
 
-def test_pairs_of_processes_that_agree_are_surer_together() -> None:
+@pytest.mark.parametrize(("offset", "reach"), [(0.0, 1.0), (0.02, math.sqrt(2))])
+def test_pairs_of_processes_that_agree_are_surer_together(offset: float, reach: float) -> None:
     one = Interval(1.03, 1.03 / 1.02, 1.03 * 1.02)
-    both = pooled([one, one])
+    both = pooled([one, one], offset)
+    expected = reach * math.log(1.02) / math.sqrt(2)
     assert both.ratio == pytest.approx(1.03)
-    assert math.log(both.high / both.ratio) == pytest.approx(math.log(1.02) / math.sqrt(2))
-    assert math.log(both.ratio / both.low) == pytest.approx(math.log(1.02) / math.sqrt(2))
+    assert math.log(both.high / both.ratio) == pytest.approx(expected)
+    assert math.log(both.ratio / both.low) == pytest.approx(expected)
+
+
+def test_two_pairs_together_cover_the_truth_as_often_as_they_say() -> None:
+    """Each with noise of its own, and with an offset that reaches as far as is said."""
+    draw = np.random.default_rng(0)
+    z, noise, offset = 2.576, 0.003, 0.01
+    missed = 0
+    for _ in range(4000):
+        logs = draw.normal(0, noise, 2) + draw.normal(0, math.log1p(offset) / z, 2)
+        pairs = [
+            Interval(*np.exp([each, each - z * noise, each + z * noise]).tolist()) for each in logs
+        ]
+        found = pooled(pairs, offset)
+        missed += not found.low <= 1 <= found.high
+    assert missed <= 0.01 * 4000 + 3 * math.sqrt(0.01 * 4000)
 
 
 def test_pairs_that_disagree_are_covered_both() -> None:
-    both = pooled([Interval(1.00, 0.999, 1.001), Interval(1.21, 1.209, 1.211)])
+    both = pooled([Interval(1.00, 0.999, 1.001), Interval(1.21, 1.209, 1.211)], offset=0.0)
     assert both.ratio == pytest.approx(1.1)
     assert (both.low, both.high) == pytest.approx((1.0, 1.21))
 
 
 def test_one_pair_is_what_it_is_and_one_without_an_interval_proves_nothing() -> None:
     one, empty = Interval(2.0, 1.9, 2.1), Interval(2.0, 0.0, math.inf)
-    assert pooled([one]) is one
-    assert decide(pooled([one, empty])) == "undecided"
+    assert pooled([one], offset=0.01) is one
+    assert decide(pooled([one, empty], offset=0.01)) == "undecided"
 
 
 def test_the_margin_can_be_another() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +28,29 @@ def norms(
         difference=difference,
         resolution=resolution or dict.fromkeys(size, 0.0),
     )
+
+
+@pytest.mark.parametrize(
+    ("ours", "baselines", "share"),
+    [
+        ({"layer.bias": 0.01}, {"layer.bias": 0.02}, 1.0),
+        ({"layer.bias": 0.02}, {"layer.bias": 0.02}, 1.0),
+        ({"layer.bias": 0.03}, {"layer.bias": 0.02}, None),
+        ({"layer.bias": math.nan}, {"layer.bias": 0.02}, None),
+        ({"embedding": 0.0}, {"embedding": 1.0}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_parameter_that_is_no_further_from_the_truth_is_excused_and_no_other(
+    ours: Mapping[str, float], baselines: Mapping[str, float], share: float | None
+) -> None:
+    wrong = norms({**NOTHING, "layer.bias": 0.05})
+    used = excess(replace(wrong, candidate_error=ours, baseline_error=baselines))
+    if share is None:
+        assert (used.share, used.excused) == (excess(wrong).share, ())
+        assert used.share > 1
+    else:
+        assert (used.share, used.excused) == (share, ("layer.bias",))
 
 
 def test_equal_gradients_use_nothing_of_what_is_allowed() -> None:

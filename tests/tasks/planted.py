@@ -228,6 +228,21 @@ class WrongGradientEqualLoss(_Planted):
         first.register_forward_hook(lambda module, args, output: _HalvedBackward.apply(output))
 
 
+class WrongLossEqualGradient(_Planted):
+    """The gradients are the same to the bit, the loss that is told is twice as large."""
+
+    name = "wrong_loss_equal_gradient"
+
+    def change(self, pipeline: hasten.Pipeline) -> None:
+        forward = pipeline.forward
+
+        def telling_more(model: nn.Module, batch: list[Tensor]) -> Tensor:
+            loss: Tensor = forward(model, batch)
+            return loss + loss.detach()
+
+        pipeline.forward = telling_more
+
+
 class NoDropout(_Planted):
     """Dropout is switched off."""
 
@@ -381,6 +396,7 @@ for technique in (
     ScaledGradient,
     FrozenParameter,
     WrongGradientEqualLoss,
+    WrongLossEqualGradient,
     NoDropout,
     HiddenNoDropout,
     OtherStatistics,

@@ -12,14 +12,11 @@ from specimens import CONFIRMATION, make_comparison
 
 
 def claimed(low: float, high: float, floor: float) -> SpeedClaim:
-    """Of two pairs that agree, whose intervals are wider than what they come to together."""
-    middle, reach = math.sqrt(low * high), math.log(high / low) / math.sqrt(2)
-    pair = msgspec.structs.replace(
-        make_comparison(middle), low=middle / math.exp(reach), high=middle * math.exp(reach)
-    )
+    pair = make_comparison(math.sqrt(low * high))
     speed = claim_speed(msgspec.structs.replace(CONFIRMATION, pairs=(pair, pair)), floor)
     assert speed is not None
-    return speed
+    verdict = "proven" if low > floor else "not_proven"
+    return msgspec.structs.replace(speed, low=low, high=high, verdict=verdict)
 
 
 @pytest.mark.parametrize(("ratio", "floor"), [(1.0, 1.01), (1.05, 1.05), (0.8, 1.25)])

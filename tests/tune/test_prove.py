@@ -42,6 +42,7 @@ def _prove(prover: Prover, technique: str, rung: Rung, check_data: bool = False)
         ("scaled_gradient", Rung.ROUNDING, "rounding"),
         ("frozen_parameter", Rung.ROUNDING, "rounding"),
         ("wrong_gradient_equal_loss", Rung.ROUNDING, "rounding"),
+        ("wrong_loss_equal_gradient", Rung.ROUNDING, "rounding"),
         ("wrong_from_the_second_batch", Rung.ROUNDING, "rounding"),
         ("skips_updates", Rung.ROUNDING, "rounding"),
         ("draws_random", Rung.BITWISE, "bitwise"),

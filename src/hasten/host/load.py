@@ -34,7 +34,7 @@ class LoadMeter:
         self._processes = [os.getpid(), *processes]
         self._cores = _cores()
         self._began = time.monotonic()
-        self._busy, self._own = self._busy_s(), self._own_s()
+        self._busy, self._ran = self._busy_s(), self._own_s()
         self._throttled = throttled_s()
         self._device = _DeviceMeter.open()
         self._mhz: list[int] = []
@@ -53,7 +53,7 @@ class LoadMeter:
         """What there was since the beginning."""
         self.look()
         elapsed = max(time.monotonic() - self._began, 1e-9)
-        others = (self._busy_s() - self._busy) - (self._own_s() - self._own)
+        others = (self._busy_s() - self._busy) - (self._own_s() - self._ran)
         return Load(
             cores=len(self._cores),
             others_cores=max(0.0, others / elapsed),
@@ -70,13 +70,19 @@ class LoadMeter:
 
     def _own_s(self) -> float:
         total = 0.0
+        for process in self._own():
+            with suppress(psutil.NoSuchProcess):
+                total += sum(process.cpu_times()[:4])  # of its ended children too
+        return total
+
+    def _own(self) -> list[psutil.Process]:
+        """Each once: a worker is among the children of this process as well."""
+        found: dict[int, psutil.Process] = {}
         for number in self._processes:
             with suppress(psutil.NoSuchProcess):
                 process = psutil.Process(number)
-                for each in (process, *process.children(recursive=True)):
-                    with suppress(psutil.NoSuchProcess):
-                        total += sum(each.cpu_times()[:4])  # of its ended children too
-        return total
+                found |= {each.pid: each for each in (process, *process.children(recursive=True))}
+        return list(found.values())
 
 
 def _cores() -> list[int]:

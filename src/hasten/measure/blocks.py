@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from hasten.data.overlap import OverlappedLoader
 from hasten.measure.marks import marks_for, wait_for
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.runtime.run import Run
@@ -74,8 +75,16 @@ def without_update(run: Run) -> Iterator[None]:
 
 
 def prefetched(loader: object) -> int:
-    """Batches that loader workers may hold ready; a block must not count them as its own, and uses
-    them up before it begins."""
+    """Batches that a loader may hold ready; a block must not count them as its own, and uses them
+    up before it begins."""
+    if isinstance(loader, OverlappedLoader):
+        return 1 + prefetched(loader.loader)
     if not isinstance(loader, DataLoader):
         return 0
     return loader.num_workers * (loader.prefetch_factor or USUAL_PREFETCH)
+
+
+def has_workers(loader: object) -> bool:
+    if isinstance(loader, OverlappedLoader):
+        return has_workers(loader.loader)
+    return isinstance(loader, DataLoader) and loader.num_workers > 0

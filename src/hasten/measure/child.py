@@ -22,7 +22,7 @@ from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.measure import digests, messages, numerics
-from hasten.measure.blocks import prefetched, time_block, timed_steps, warm
+from hasten.measure.blocks import has_workers, prefetched, time_block, timed_steps, warm
 from hasten.measure.ceilings import measure_ceilings
 from hasten.measure.evaluation import Evaluation, techniques_in_evaluation
 from hasten.measure.export import export_trace
@@ -204,14 +204,14 @@ class Child:
         start = time.perf_counter()
         timed_steps(self.run, self._batches, 1)
         step_s = warm(self.run, self._batches, steps)
-        ready = prefetched(self.run.pipeline.loader)
+        loader, device = self.run.pipeline.loader, self.run.pipeline.device
         return messages.Warmed(
             elapsed_s=time.perf_counter() - start,
             step_s=step_s,
             applied=self._applied(),
-            threads=threads_to_place(self.run.pipeline.device, beside_workers=ready > 0),
-            prefetched=ready,
-            device=self.run.pipeline.device.type,
+            threads=threads_to_place(device, beside_workers=has_workers(loader)),
+            prefetched=prefetched(loader),
+            device=device.type,
         )
 
     def _applied(self) -> tuple[Applied, ...]:

@@ -21,6 +21,7 @@ from hasten.stats.paired import (
     CONFIDENCE,
     MARGIN,
     MINIMUM_ROUNDS,
+    SAME,
     Interval,
     decide,
     pooled,
@@ -117,10 +118,18 @@ def compare(
         # Slow steps may go past the limit: fewer rounds than the minimum say nothing at all.
         rounds.take_for(look, at_least=MINIMUM_ROUNDS if look == looks[-1] else 0)
         interval = rounds.interval(1 - (1 - confidence) / LOOKS_SHARE)
-        decision = decide(pooled([*earlier, interval]), margin)
-        if decision != "undecided" or (only_faster and interval.high < 1 + margin):
+        if _is_decided(pooled([*earlier, interval], offset=margin), margin):
+            break
+        if only_faster and interval.high < 1 + margin:
             break
     return rounds.end(interval, confidence, margin)
+
+
+def _is_decided(interval: Interval, margin: float) -> bool:
+    """On a noisy machine the margin is wide, and what lies within it is not yet the same."""
+    if decide(interval, margin) in ("faster", "slower"):
+        return True
+    return decide(interval, min(margin, SAME)) == "same"
 
 
 class Rounds:

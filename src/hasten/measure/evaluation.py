@@ -47,7 +47,7 @@ class Evaluation:
         if self._loss is not None:
             task = dataclasses.replace(task, loss=self._loss)
         self.run = Run(Pipeline.from_task(task), plan)
-        self._began = time.perf_counter()
+        began = time.perf_counter()
         whole = next(iter(self.run.dataloader))
         self.run.step(whole)
         self.run.model.eval()
@@ -55,13 +55,15 @@ class Evaluation:
         if self._loss is not None:
             self._loss.is_wanted = False
         self._latencies: list[float] = []
+        self._first_s = time.perf_counter() - began
 
     def warm(self, calls: int) -> messages.Warmed:
+        began = time.perf_counter()
         self._call()
         wait_for_children_to_rest()
         times = [self._latency() for _ in range(max(calls, 1))]
         return messages.Warmed(
-            elapsed_s=time.perf_counter() - self._began,
+            elapsed_s=self._first_s + time.perf_counter() - began,
             step_s=statistics.median(times),
             applied=tuple(self.run.applied),
             threads=threads_to_place(self.run.pipeline.device, beside_workers=False),

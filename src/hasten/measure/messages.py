@@ -223,7 +223,8 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     unsteadiness: dict[str, float]
     """By how much the baseline differs from itself."""
     resolution: dict[str, float]
-    fp64_error: float | None
+    fp64_error: dict[str, float]
+    """Empty where the model does not run in fp64."""
 
 
 class BaselineTraced(Reply, frozen=True, kw_only=True):
@@ -246,7 +247,7 @@ class BaselineTraced(Reply, frozen=True, kw_only=True):
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     norms: dict[str, float]
-    fp64_error: float | None
+    fp64_error: dict[str, float]
 
 
 class CandidateTraced(Reply, frozen=True, kw_only=True):

@@ -180,7 +180,7 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
                 sensitivity={name: max(each[key][name] for each in moved) for name in tensors},
                 unsteadiness=itself[key],
                 resolution=stored if key.startswith("updates") else dict.fromkeys(tensors, 0.0),
-                fp64_error=_relative_error(tensors, exact.get(key)),
+                fp64_error=_errors(tensors, exact.get(key)),
             )
             for key, tensors in base.items()
         },
@@ -223,7 +223,7 @@ def _trace_candidate(run: Run, cut_at: Cut, path: Path) -> CandidateTraced:
         losses=tuple(losses),
         schedule=tuple(ran.schedule),
         quantities={
-            key: Difference(norms=norms, fp64_error=_relative_error(found[key], exact.get(key)))
+            key: Difference(norms=norms, fp64_error=_errors(found[key], exact.get(key)))
             for key, norms in differences.items()
         },
         missing=tuple(missing),
@@ -305,14 +305,10 @@ def _first_unequal(base: Quantities, found: Quantities) -> str:
     return ""
 
 
-def _relative_error(
-    found: Mapping[str, Tensor], exact: Mapping[str, Tensor] | None
-) -> float | None:
+def _errors(found: Mapping[str, Tensor], exact: Mapping[str, Tensor] | None) -> dict[str, float]:
     if not exact or set(exact) != set(found):
-        return None
-    size = sum(_norm(tensor) ** 2 for tensor in exact.values()) ** 0.5
-    off = sum(_norm(found[name].double() - exact[name].double()) ** 2 for name in exact) ** 0.5
-    return off / size if size else None
+        return {}
+    return {name: _norm(found[name].double() - exact[name].double()) for name in exact}
 
 
 def _norm(tensor: Tensor) -> float:

@@ -22,13 +22,20 @@ def measure_parts(
     """Of a worker whose phases were measured just before. Blocks that are timed come first: the
     profiler, once it was started, makes every later step slower. ``trace`` is a file to write."""
     notes: list[str] = []
+    has_ended = False
 
     def ask(doing: str, request: messages.Request, reply: type[R]) -> R | None:
+        nonlocal has_ended
+        if has_ended:
+            return None
         tell(doing)
         try:
             return worker.ask(request, reply)
         except WorkerFailure as failure:
             notes.append(f"{doing} failed: {failure.failed.what}")
+            has_ended = failure.failed.kind in ("crashed", "hung")
+            if has_ended:
+                notes.append("what comes after that was not measured")
             return None
 
     replayed = ask(

@@ -25,7 +25,7 @@ import torch
 
 from hasten.errors import HastenError
 from hasten.host.cores import memory_allowed
-from hasten.measure.blocks import prefetched, time_block, without_update
+from hasten.measure.blocks import has_workers, prefetched, time_block, without_update
 from hasten.measure.compare import steps_of_block
 from hasten.records.profile import Bound
 from hasten.runtime.run import Run
@@ -54,9 +54,10 @@ def measure_bounds(run: Run, source: Iterator[Any]) -> tuple[Bound, ...]:
     steps = steps_of_block(step_s, unmeasured - 1, run.pipeline.device.type)
     rounds = rounds_for(step_s, steps, unmeasured=unmeasured)
     kept = keep_batches(run, source, max(steps, FEWEST_KEPT))
+    replayed = itertools.cycle(kept)
     ways: dict[str, Block] = {
         "real": lambda: _per_row(time_block(run, source, steps, unmeasured=unmeasured)),
-        "loader": lambda: _per_row(replay_block(run, kept, steps)),
+        "loader": lambda: _per_row(replay_block(run, replayed, steps)),
     }
     how = {"loader": f"the same steps on {len(kept)} batches that were on the device already"}
     if run.pipeline.replay is None:
@@ -70,7 +71,7 @@ def measure_bounds(run: Run, source: Iterator[Any]) -> tuple[Bound, ...]:
 
 def rounds_for(step_s: float, steps: int, *, unmeasured: int) -> int:
     """As many as usual seconds hold, and never fewer than give an interval."""
-    round_s = step_s * (3 * steps + 2 * unmeasured)
+    round_s = step_s * (3 * steps + 2 * unmeasured + 1)
     if MINIMUM_ROUNDS * round_s > LIMIT_S:
         raise HastenError(
             f"Steps of {step_s:.1f} s are too slow to be done without things: that would take "
@@ -98,14 +99,14 @@ def keep_batches(run: Run, source: Iterator[Any], wanted: int) -> list[Any]:
     return kept
 
 
-def replay_block(run: Run, kept: list[Any], steps: int) -> tuple[float, int]:
+def replay_block(run: Run, replayed: Iterator[Any], steps: int) -> tuple[float, int]:
     """Seconds and rows of steps without a loader. Random generators and carried state are put back,
     so that real steps go on as if it had not been."""
     pipeline, random_before = run.pipeline, random_state()
     carried, pipeline.carried_state = pipeline.carried_state, None
     try:
         with _loader_workers_stopped(pipeline.loader):
-            return time_block(run, itertools.cycle(kept), steps)
+            return time_block(run, replayed, steps)
     finally:
         pipeline.carried_state = carried
         restore_random_state(random_before)
@@ -160,7 +161,7 @@ def _free_bytes(device: torch.device) -> int:
 
 @contextmanager
 def _loader_workers_stopped(loader: object) -> Iterator[None]:
-    if not prefetched(loader):
+    if not has_workers(loader):
         yield
         return
     stopped = psutil.Process().children(recursive=True)

@@ -64,6 +64,8 @@ class Worker:
         os.close(reply_write)
         self._paused = False
         self._closed = False
+        self._ended: Failed | None = None
+        """Why we ended it ourselves; else every later question would tell of the kill."""
 
     @property
     def pid(self) -> int:
@@ -143,6 +145,8 @@ class Worker:
         return chunks
 
     def _crashed(self) -> Failed:
+        if self._ended is not None:
+            return self._ended
         self._signal(signal.SIGKILL)  # its children, where it has left any
         code = self._process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
@@ -160,12 +164,13 @@ class Worker:
         self._dump_stacks()
         self._signal(signal.SIGKILL)
         self._process.wait()
-        return Failed(
+        self._ended = Failed(
             kind="hung",
             what=f"The training process gave no answer in {limit_s:.0f} s and was ended.",
             fix="Check that a step of the task ends by itself; the lines above are where it stood.",
             detail=self.log_tail(STACK_LINES),
         )
+        return self._ended
 
     def _dump_stacks(self) -> None:
         before = self._log.stat().st_size

@@ -59,7 +59,9 @@ class Region:
         if _torch_traces():
             return
         opened = _innermost.get()
-        if opened is not None and opened.region is self:
+        while opened is not None and opened.region is not self:
+            opened = opened.outer  # what lies within was left open, by a generator that waits
+        if opened is not None:
             _innermost.set(opened.outer)
             opened.close(kind)
 

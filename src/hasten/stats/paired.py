@@ -29,6 +29,8 @@ from hasten.records.verdict import Decision
 from hasten.stats.student import critical_value
 
 MARGIN = 0.01
+SAME = 0.03
+"""A difference that is surely smaller is none worth a change."""
 CONFIDENCE = 0.99
 ROUNDS_PER_BLOCK = 5
 """At least. Drawn together are all that ALIKE_S holds."""
@@ -92,20 +94,23 @@ def interval_of_few(
     return Interval(float(ratio), float(low), float(high))
 
 
-def pooled(intervals: Sequence[Interval]) -> Interval:
+def pooled(intervals: Sequence[Interval], offset: float) -> Interval:
     """Of comparisons in processes of their own, together: the mean of their logs.
 
-    Independent errors average out. An offset that a process keeps does not, so the interval covers
-    at least what each comparison came to by itself.
+    Each is off by its own noise, which its interval tells, and by what its two processes differ by
+    for as long as they live, which it cannot tell: up to ``offset``, as a share. Independent errors
+    average out. Where ``offset`` is too little the comparisons disagree; so the interval covers at
+    least what each came to by itself.
     """
     if len(intervals) == 1:
         return intervals[0]
     logs = np.log([[each.ratio, each.low or _NOTHING, each.high] for each in intervals])
     middles, lows, highs = logs.T
     middle, count = middles.mean(), len(intervals)
-    below, above = np.linalg.norm(middles - lows), np.linalg.norm(highs - middles)
-    low = min(middle - below / count, middles.min())
-    high = max(middle + above / count, middles.max())
+    kept = np.full(count, np.log1p(offset))
+    below = np.linalg.norm([middles - lows, kept]) / count
+    above = np.linalg.norm([highs - middles, kept]) / count
+    low, high = min(middle - below, middles.min()), max(middle + above, middles.max())
     return Interval(*(float(each) for each in np.exp([middle, low, high])))
 
 

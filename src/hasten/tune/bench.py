@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from hasten.errors import HastenError
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
 from hasten.records.recipe import read_recipe
 from hasten.records.report import BenchReport, ProofReport
 from hasten.records.verdict import Decision, SpeedClaim
+from hasten.stats.paired import SAME, Interval, decide
 from hasten.tune.arms import find_arms, plan_of
 from hasten.tune.conclude import conclude
 from hasten.tune.confirm import claim_speed, confirm, measure_noise, noise_floor
@@ -15,8 +17,6 @@ from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
 
 Tell = Callable[[str], None]
-SAME_WITHIN = 0.03
-"""Intervals of two pairs of processes are seldom narrower than this to either side."""
 
 
 def bench(task: str, a: str, b: str, *, seed: int, tell: Tell) -> BenchReport:
@@ -26,6 +26,11 @@ def bench(task: str, a: str, b: str, *, seed: int, tell: Tell) -> BenchReport:
         control = measure_noise(lab, arms.a, tell)
         floor = noise_floor(control)
         confirmation = confirm(lab, arms.a, arms.b, floor, tell)
+    if confirmation.failure is not None:
+        raise HastenError(
+            f"{a} and {b} cannot be compared. {confirmation.failure}",
+            fix="Bench each against itself to see which of them fails.",
+        )
     speed = claim_speed(confirmation, floor)
     outcome = "undecided" if speed is None else decide_speed(speed)
     return BenchReport(
@@ -52,8 +57,8 @@ def decide_speed(speed: SpeedClaim) -> Decision:
         return "faster"
     if speed.high < 1 / speed.noise_floor:
         return "slower"
-    within = speed.low > 1 / (1 + SAME_WITHIN) and speed.high < 1 + SAME_WITHIN
-    return "same" if within else "undecided"
+    is_same = decide(Interval(speed.ratio, speed.low, speed.high), SAME) == "same"
+    return "same" if is_same else "undecided"
 
 
 def prove(

@@ -78,7 +78,7 @@ def claim_speed(confirmation: Confirmation, floor: float) -> SpeedClaim | None:
     pairs = confirmation.pairs
     if len(pairs) < PAIRS or any(each.outcome != "done" for each in confirmation.applied):
         return None
-    found = pooled([_interval(each) for each in pairs])
+    found = pooled([_interval(each) for each in pairs], offset=floor - 1)
     refuted = found.high < 1 + MARGIN  # not the floor: noise refutes nothing
     verdict: Verdict = "proven" if found.low > floor else "refuted" if refuted else "not_proven"
     a_s = statistics.median(each.a_s for pair in pairs for each in pair.rounds)
