@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hasten.tune.bench import bench
-from results_file import write_results
+from results_file import COMMIT, write_results
 
 TASK = Path(__file__).with_name("gated.py")
 AS_IT_IS, MORE_WORK = "BLOCKS = 20", "BLOCKS = 22"
@@ -60,7 +60,8 @@ def _go_on(folder: Path, wanted: int) -> list[dict[str, Any]]:
             saved = folder / f"bench-{number // RUNS_PER_SAVE}.json"
             if not saved.exists():
                 _save(folder, saved.name)
-            runs.append({"kind": kind, "number": number, **_gate(folder, saved.name, kind)})
+            ended = _gate(folder, saved.name, kind)
+            runs.append({"kind": kind, "number": number, "commit": COMMIT, **ended})
             print(runs[-1], flush=True)
             with journal.open("a") as file:
                 file.write(json.dumps(runs[-1]) + "\n")

@@ -2,7 +2,8 @@
 
 ``simulated``: identical arms on 2,000 simulated machines (heavy tails, drift, autocorrelation, a
 hog midway) through the whole rule: a control, two pairs of fresh processes, a claim.
-``real``: identical arms in fresh processes, with a program that takes the cores switched on midway.
+``real``: identical arms in real processes through the same rule, with a program that takes a core
+switched on midway.
 ``power``: an arm that really computes 3 % more (34 blocks for 33), through the whole rule, by the
 clock of the wall.
 
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -21,27 +23,34 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import simulated_arms
-from hasten.measure.compare import compare
 from hasten.measure.lab import Lab, Subject
-from hasten.records.plan import NAIVE
+from hasten.records.plan import NAIVE, Plan
 from hasten.records.recipe import Confirmation
-from hasten.records.verdict import Comparison
+from hasten.records.verdict import Comparison, SpeedClaim
+from hasten.tune.bench import decide_speed
 from hasten.tune.confirm import (
-    PAIRS,
     claim_speed,
     confirm,
     measure_noise,
     noise_floor,
 )
-from results_file import RESULTS, write_results
+from results_file import COMMIT, RESULTS, write_results
 
 TASKS = Path(__file__).with_name("tasks.py")
 RULE = 0.03
-HOG = "while True: pass"
+HOG = "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
+START_HOG = f"""
+import subprocess, sys
+nowhere = subprocess.DEVNULL
+hog = subprocess.Popen([sys.executable, "-c", {HOG!r}], stdout=nowhere, stderr=nowhere)
+print(hog.pid)
+"""
+"""So that it is no child of ours: what our own processes run is no disturbance."""
 BLOCKS = Path(__file__).with_name("gated.py")
 SLOWER = Subject(f"{BLOCKS}:of_34")
 BAR_S = 60.0
@@ -77,8 +86,11 @@ def simulate(runs: int, cores: int) -> dict[str, Any]:
         identical = list(pool.map(_simulated, range(runs), [0.0] * runs, chunksize=10))
         slower = list(pool.map(_simulated, range(runs, runs + runs // 10), [0.03] * (runs // 10)))
     single = [decision for each in identical for decision in each["decisions"]]
+    missed = [each for each in (*identical, *slower) if not each["covers"]]
     return {
         "comparisons": len(identical),
+        "intervals": len(identical) + len(slower),
+        "intervals_that_miss_the_truth": len(missed),
         "claims_of_a_difference": sum(each["claim"] != "none" for each in identical),
         "single_comparisons": len(single),
         "single_decisions_for_a_difference": sum(each in ("faster", "slower") for each in single),
@@ -107,23 +119,28 @@ def _simulated(seed: int, slower: float) -> dict[str, Any]:
     control = measure_noise(lab, 0.0, _silent)  # type: ignore[arg-type]
     floor = noise_floor(control)
     pairs = confirm(lab, 0.0, slower, floor, _silent).pairs  # type: ignore[arg-type]
+    speed = _speed(pairs, floor)
     return {
         "trouble": machine.trouble,
-        "claim": _claim(pairs, floor),
+        "claim": _claim(speed),
+        "covers": speed.low <= 1 / (1 + slower) <= speed.high,
         "decisions": [each.decision for each in (control, *pairs)],
         "sequential": any(_sequential(each) for each in pairs),
     }
 
 
-def _claim(pairs: Sequence[Comparison], floor: float) -> str:
+def _speed(pairs: Sequence[Comparison], floor: float) -> SpeedClaim:
     confirmation = Confirmation(
         pairs=tuple(pairs), applied=(), a_memory=None, b_memory=None, failure=None
     )
     speed = claim_speed(confirmation, floor)
     assert speed is not None  # no pair is missing
-    if speed.verdict == "proven":
-        return "faster"
-    return "slower" if speed.high < 1 / floor else "none"
+    return speed
+
+
+def _claim(speed: SpeedClaim) -> str:
+    decision = decide_speed(speed)
+    return decision if decision in ("faster", "slower") else "none"
 
 
 def _sequential(comparison: Comparison) -> bool:
@@ -144,47 +161,37 @@ def compare_identical(runs: int, journal: Path | None) -> dict[str, Any]:
         if journal is not None:
             with journal.open("a") as file:
                 file.write(json.dumps(done[-1]) + "\n")
-    decisions = [each["decision"] for each in done]
+    single = [decision for each in done for decision in each["decisions"]]
     return {
         "comparisons": len(done),
-        "wins": sum(each in ("faster", "slower") for each in decisions),
-        "same": decisions.count("same"),
-        "no_verdict": decisions.count("undecided"),
+        "wins": sum(each["claim"] != "none" for each in done),
+        "single_comparisons": len(single),
+        "single_decisions_for_a_difference": sum(each in ("faster", "slower") for each in single),
         "sequential_rule_claims": sum(each["sequential"] for each in done),
         "runs": done,
     }
 
 
 def _identical_beside_a_hog(seed: int) -> dict[str, Any]:
-    """It comes between 1 and 10 s after the timing has begun, and stays."""
-    draw = random.Random(seed)
-    with Lab(f"{TASKS}:bloom", seed) as lab:
-        a, b = lab.arms(NAIVE, NAIVE)
-        hogs: list[subprocess.Popen[bytes]] = []
-        after_s = draw.uniform(1, 10)
-        timer = threading.Timer(
-            after_s, lambda: hogs.append(subprocess.Popen([sys.executable, "-c", HOG]))
-        )
-        timer.start()
-        try:
-            found = compare(a, b, seed=seed)
-        finally:
-            timer.cancel()
-            timer.join()
-            for hog in hogs:
-                hog.kill()
-                hog.wait()
-    assert found.load is not None
-    return {
-        "decision": found.decision,
-        "ratio": round(found.ratio, 4),
-        "low": round(found.low, 4),
-        "high": round(found.high, 4),
-        "hog_after_s": round(after_s, 1) if hogs else None,
-        "seconds": round(found.elapsed_s, 1),
-        "others_cores": round(found.load.others_cores, 2),
-        "sequential": _sequential(found),
-    }
+    """It comes 5 to 40 s after the beginning, and stays."""
+    after_s = random.Random(seed).uniform(5, 40)
+    hogs: list[int] = []
+    timer = threading.Timer(after_s, lambda: hogs.append(_start_hog()))
+    timer.start()
+    try:
+        with Lab(f"{TASKS}:bloom", seed) as lab:
+            return {**_whole_rule(lab, NAIVE, seed), "hog_after_s": round(after_s, 1)}
+    finally:
+        timer.cancel()
+        timer.join()
+        for hog in hogs:
+            with suppress(ProcessLookupError):
+                os.kill(hog, signal.SIGKILL)
+
+
+def _start_hog() -> int:
+    started = subprocess.run([sys.executable, "-c", START_HOG], stdout=subprocess.PIPE, check=True)
+    return int(started.stdout)
 
 
 def find_slower(runs: int) -> dict[str, Any]:
@@ -201,26 +208,34 @@ def find_slower(runs: int) -> dict[str, Any]:
 
 
 def _really_slower(seed: int) -> dict[str, Any]:
-    began = time.monotonic()
     with Lab(f"{BLOCKS}:of_33", seed) as lab:
-        control = measure_noise(lab, NAIVE, _silent)
-        floor = noise_floor(control)
-        confirmation = confirm(lab, NAIVE, SLOWER, floor, _silent)
+        found = _whole_rule(lab, SLOWER, seed)
+    print(found, flush=True)
+    return found
+
+
+def _whole_rule(lab: Lab, b: Plan | Subject, seed: int) -> dict[str, Any]:
+    """As ``hasten bench`` has it, against the lab's own task."""
+    began = time.monotonic()
+    control = measure_noise(lab, NAIVE, _silent)
+    floor = noise_floor(control)
+    confirmation = confirm(lab, NAIVE, b, floor, _silent)
     seconds = time.monotonic() - began
     pairs = confirmation.pairs
-    if len(pairs) < PAIRS:
+    if confirmation.failure is not None:
         raise SystemExit(f"a pair failed: {confirmation.failure}")
     loads = [each.load.others_cores for each in pairs if each.load is not None]
-    found = {
-        "claim": _claim(pairs, floor),
+    return {
+        "commit": COMMIT,
+        "seed": seed,
+        "claim": _claim(_speed(pairs, floor)),
         "noise_floor": round(floor, 4),
         "pairs": [[round(each.low, 4), round(each.high, 4)] for each in pairs],
+        "decisions": [each.decision for each in (control, *pairs)],
         "seconds": round(seconds, 1),
         "others_cores": round(max(loads), 2),
         "sequential": any(_sequential(each) for each in pairs),
     }
-    print(found, flush=True)
-    return found
 
 
 def _silent(words: str) -> None:

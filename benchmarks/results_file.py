@@ -14,6 +14,18 @@ from hasten.host.environment import read_environment
 RESULTS = Path(__file__).parent / "results"
 
 
+def _git(*arguments: str) -> str:
+    try:
+        ended = subprocess.run(["git", *arguments], capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""  # a machine with the files only; the caller names the commit
+    return ended.stdout.strip()
+
+
+COMMIT, CHANGED = _git("rev-parse", "HEAD"), _git("diff", "--name-only", "HEAD").splitlines()
+"""Of what runs, not of what is there when a long run has ended."""
+
+
 def write_results(
     name: str, figures: dict[str, Any], *, commit: str = "", folder: Path = RESULTS
 ) -> Path:
@@ -22,8 +34,8 @@ def write_results(
         "benchmark": name,
         "date": now.isoformat(timespec="seconds"),
         "command": " ".join(["python", *sys.argv]),
-        "commit": commit or _git("rev-parse", "HEAD"),
-        "changed_files": [] if commit else _git("diff", "--name-only", "HEAD").splitlines(),
+        "commit": commit or COMMIT,
+        "changed_files": [] if commit else CHANGED,
         "environment": msgspec.to_builtins(read_environment()),
         **figures,
     }
@@ -32,11 +44,3 @@ def write_results(
     path.write_text(json.dumps(document, indent=1) + "\n")
     print(f"wrote {path}")
     return path
-
-
-def _git(*arguments: str) -> str:
-    try:
-        ended = subprocess.run(["git", *arguments], capture_output=True, text=True)
-    except FileNotFoundError:
-        return ""  # a machine with the files only; the caller names the commit
-    return ended.stdout.strip()

@@ -71,7 +71,7 @@ def test_every_check_of_the_numerics_is_shown() -> None:
 def test_what_it_is_worth_is_told_with_noise_warm_up_and_memory() -> None:
     worth = "\n".join(sections(show(PROVEN))["What it is worth"])
     assert "10,000 -> 15,000 rows/s" in worth
-    assert "identical arms here differ by up to 2.0 %" in worth
+    assert "noise floor 2.0 %" in worth
     assert "3 s more to warm up, paid back after 90,000 rows" in worth
     assert "300 MiB of the process -> 200 MiB of the process" in worth
     assert "2.2 min" in worth

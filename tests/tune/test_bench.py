@@ -1,11 +1,15 @@
 """The verdict of a comparison in four words."""
 
 import math
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from hasten.errors import HastenError
+from hasten.records.plan import NAIVE
 from hasten.records.verdict import SpeedClaim
+from hasten.tune import bench as benching
 from hasten.tune.bench import decide_speed
 from hasten.tune.confirm import claim_speed, noise_floor
 from specimens import CONFIRMATION, make_comparison
@@ -17,6 +21,17 @@ def claimed(low: float, high: float, floor: float) -> SpeedClaim:
     assert speed is not None
     verdict = "proven" if low > floor else "not_proven"
     return msgspec.structs.replace(speed, low=low, high=high, verdict=verdict)
+
+
+def test_an_arm_that_crashes_is_a_fault_and_no_missing_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crashed = msgspec.structs.replace(CONFIRMATION, pairs=(), failure="It ended (signal 11).")
+    monkeypatch.setattr(benching, "find_arms", lambda *given: SimpleNamespace(a=NAIVE, b=NAIVE))
+    monkeypatch.setattr(benching, "measure_noise", lambda *given: make_comparison(1.0))
+    monkeypatch.setattr(benching, "confirm", lambda *given: crashed)
+    with pytest.raises(HastenError, match=r"cannot be compared. It ended \(signal 11\)"):
+        benching.bench("train.py:task", "naive", "new.py:task", seed=0, tell=lambda words: None)
 
 
 @pytest.mark.parametrize(("ratio", "floor"), [(1.0, 1.01), (1.05, 1.05), (0.8, 1.25)])

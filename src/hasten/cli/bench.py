@@ -37,9 +37,10 @@ def bench(context: click.Context, /, **chosen: Any) -> None:
     _refuse_bad_mixtures(
         chosen["b"], [chosen["save"], chosen["against"], chosen["inference"] or None]
     )
+    wants_json = chosen.pop("as_json")
     with Progress(Console(stderr=True)) as progress:
         report, card, failed = _run(**chosen, tell=progress.tell)
-    if chosen["as_json"]:
+    if wants_json:
         print_json(report)
     else:
         print_rich(card)
@@ -55,7 +56,6 @@ def _run(
     against: Path | None,
     inference: bool,
     seed: int,
-    as_json: bool,
     tell: Callable[[str], None],
 ) -> tuple[object, Any, bool]:
     """The document, its card, and whether something is proven slower."""

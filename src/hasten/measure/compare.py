@@ -29,12 +29,12 @@ from hasten.stats.paired import (
 )
 
 BLOCK_S = 0.02
-"""A machine's speed wanders, and what is taken close together is alike: with blocks of 60 ms the
-figures of 4 s spread by half as much again (benchmarks/block_lengths.py). The step that brings a
-woken process's caches and threads back is not timed."""
+"""A machine's speed wanders, and what is taken close together is alike
+(benchmarks/block_lengths.py). The step that brings a woken process's caches and threads back is not
+timed."""
 LAUNCHED_BLOCK_S = 0.005
-"""Of work for another device. A launching host differs from one waking to the next by as much in
-80 ms as in 5, so that it is the number of rounds that counts."""
+"""Of work for another device. A host that launches differs from one waking to the next, however
+long it is awake, so that it is the number of rounds that counts."""
 LOOKS_SHARE = 4
 """Looking again and again gives chance more chances. The looks are alike, so that each gets a
 quarter of the error, not an eighth."""

@@ -4,7 +4,7 @@ On the CPU that is the host's clock. On CUDA an event is recorded in the stream 
 read when the loop has ended, so that no mark waits for the device. Time between two events is time
 of the device's own line: what the host did while the device still had work is in none of it.
 
-Limits: a mark costs 3 to 5 microseconds of the host on CUDA. Work on other streams is seen as far
+Limits: a mark costs some microseconds of the host on CUDA. Work on other streams is seen as far
 as the stream of the loop waits for it. On other accelerators a mark waits for the device.
 """
 

@@ -78,7 +78,7 @@ class SpeedClaim(Record, frozen=True, kw_only=True):
     low: float
     high: float
     noise_floor: float
-    """The largest ratio that two identical arms could not be told from, in the same session."""
+    """What two identical arms differed by in the same session, as a ratio, and 1.01 at least."""
     disturbed_by: str | None = None
     """What else the machine was doing, in words; None for nothing notable."""
     a_rows_per_s: float

@@ -91,7 +91,7 @@ def _worth(evidence: Evidence) -> RenderableType:
     assert speed is not None  # a recipe has a speed claim
     table = _grid()
     rate = f"{speed.a_rows_per_s:,.0f} -> {speed.b_rows_per_s:,.0f} rows/s"
-    noise = f"identical arms here differ by up to {100 * (speed.noise_floor - 1):.1f} %"
+    noise = f"noise floor {100 * (speed.noise_floor - 1):.1f} %"
     table.add_row("throughput", f"{rate} ({noise})")
     if speed.disturbed_by:
         table.add_row("beside it", speed.disturbed_by)
