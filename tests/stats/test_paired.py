@@ -180,21 +180,30 @@ def test_pairs_of_processes_that_agree_are_surer_together(offset: float, reach: 
 def test_two_pairs_together_cover_the_truth_as_often_as_they_say() -> None:
     """Each with noise of its own, and with an offset that reaches as far as is said."""
     draw = np.random.default_rng(0)
-    z, noise, offset = 2.576, 0.003, 0.01
+    z, offset = 2.576, 0.01
     missed = 0
     for _ in range(4000):
-        logs = draw.normal(0, noise, 2) + draw.normal(0, math.log1p(offset) / z, 2)
-        pairs = [
-            Interval(*np.exp([each, each - z * noise, each + z * noise]).tolist()) for each in logs
-        ]
+        noise = draw.uniform(0.001, 0.01, 2)
+        logs = draw.normal(0, noise) + draw.normal(0, math.log1p(offset) / z, 2)
+        ends = np.exp([logs, logs - z * noise, logs + z * noise]).T.tolist()
+        pairs = [Interval(*each) for each in ends]
         found = pooled(pairs, offset)
         missed += not found.low <= 1 <= found.high
     assert missed <= 0.01 * 4000 + 3 * math.sqrt(0.01 * 4000)
 
 
+def test_the_surer_pair_weighs_more_but_for_what_processes_keep() -> None:
+    sure, unsure = Interval(1.03, 1.03 / 1.01, 1.03 * 1.01), Interval(1.05, 1.05 / 1.1, 1.05 * 1.1)
+    both = pooled([sure, unsure], offset=0.0)
+    assert both.ratio == pytest.approx(1.03, abs=0.001)
+    assert math.log(both.high / both.ratio) >= math.log(1.05 / both.ratio), "what each came to"
+    alike = pooled([sure, unsure], offset=10.0)
+    assert alike.ratio == pytest.approx(math.sqrt(1.03 * 1.05), abs=0.0005)
+
+
 def test_pairs_that_disagree_are_covered_both() -> None:
-    both = pooled([Interval(1.00, 0.999, 1.001), Interval(1.21, 1.209, 1.211)], offset=0.0)
-    assert both.ratio == pytest.approx(1.1)
+    both = pooled([Interval(1.00, 0.999, 1.001), Interval(1.21, 1.209, 1.211)], offset=0.01)
+    assert both.ratio == pytest.approx(1.1, abs=0.001)
     assert (both.low, both.high) == pytest.approx((1.0, 1.21))
 
 

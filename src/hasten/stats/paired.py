@@ -42,7 +42,6 @@ MINIMUM_ROUNDS = FEWEST_BLOCKS * ROUNDS_PER_BLOCK
 FEWEST_TURNS = 4
 """Of rounds that are independent, being processes of their own."""
 RESAMPLES = 4000
-_NOTHING = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,8 @@ def interval_of_few(
 
 
 def pooled(intervals: Sequence[Interval], offset: float) -> Interval:
-    """Of comparisons in processes of their own, together: the mean of their logs.
+    """Of comparisons in processes of their own, together: the mean of their logs, each weighted by
+    how sure it is.
 
     Each is off by its own noise, which its interval tells, and by what its two processes differ by
     for as long as they live, which it cannot tell: up to ``offset``, as a share. Independent errors
@@ -104,12 +104,17 @@ def pooled(intervals: Sequence[Interval], offset: float) -> Interval:
     """
     if len(intervals) == 1:
         return intervals[0]
-    logs = np.log([[each.ratio, each.low or _NOTHING, each.high] for each in intervals])
+    if not all(each.low > 0 and math.isfinite(each.high) for each in intervals):
+        middle = np.exp(np.mean(np.log([each.ratio for each in intervals])))
+        return Interval(float(middle), 0.0, math.inf)
+    logs = np.log([[each.ratio, each.low, each.high] for each in intervals])
     middles, lows, highs = logs.T
-    middle, count = middles.mean(), len(intervals)
-    kept = np.full(count, np.log1p(offset))
-    below = np.linalg.norm([middles - lows, kept]) / count
-    above = np.linalg.norm([highs - middles, kept]) / count
+    kept = np.log1p(offset)
+    weights = 1 / np.square(np.hypot((highs - lows) / 2, kept))
+    weights /= weights.sum()
+    middle = weights @ middles
+    below = np.linalg.norm(weights * np.hypot(middles - lows, kept))
+    above = np.linalg.norm(weights * np.hypot(highs - middles, kept))
     low, high = min(middle - below, middles.min()), max(middle + above, middles.max())
     return Interval(*(float(each) for each in np.exp([middle, low, high])))
 
