@@ -13,7 +13,7 @@ from hasten.runtime.run import Run
 from hasten.stats.yardstick import ALLOWED, EPSILON, Excess, Norms, excess
 from hasten.task import batch as batches
 from hasten.task.pipeline import Pipeline
-from hasten.tune.prove import LOSS_ROUNDING
+from hasten.tune.checks import LOSS_ROUNDING
 
 Form = Literal["pieces", "whole"]
 """Two steps of two ragged micro-batches by the parts of a Run, or an epoch of ``run.step``."""

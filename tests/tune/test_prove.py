@@ -9,14 +9,14 @@ from hasten.measure.lab import Lab
 from hasten.measure.messages import BaselineTraced, CandidateTraced, DataDigested, Trained
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.verdict import Check, NumericsClaim
-from hasten.tune.prove import (
-    Prover,
+from hasten.tune.checks import (
     check_bitwise,
     check_data_digests,
     check_resuming,
     check_start,
     stops_to_prove,
 )
+from hasten.tune.prove import Prover
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 
