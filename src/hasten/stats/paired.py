@@ -42,6 +42,8 @@ MINIMUM_ROUNDS = FEWEST_BLOCKS * ROUNDS_PER_BLOCK
 FEWEST_TURNS = 4
 """Of rounds that are independent, being processes of their own."""
 RESAMPLES = 4000
+LEAST_WEIGHT = 1 / 3
+"""Of a pair, beside that of the surest, which must not carry a claim alone."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,8 @@ def interval_of_few(
 
 
 def pooled(intervals: Sequence[Interval], offset: float) -> Interval:
-    """Of comparisons in processes of their own, together: the mean of their logs, each weighted by
-    how sure it is.
+    """Of comparisons in processes of their own, together: the mean of their logs, the surer ones
+    weighing more.
 
     Each is off by its own noise, which its interval tells, and by what its two processes differ by
     for as long as they live, which it cannot tell: up to ``offset``, as a share. Independent errors
@@ -111,6 +113,7 @@ def pooled(intervals: Sequence[Interval], offset: float) -> Interval:
     middles, lows, highs = logs.T
     kept = np.log1p(offset)
     weights = 1 / np.square(np.hypot((highs - lows) / 2, kept))
+    weights = np.maximum(weights, weights.max() * LEAST_WEIGHT)
     weights /= weights.sum()
     middle = weights @ middles
     below = np.linalg.norm(weights * np.hypot(middles - lows, kept))
