@@ -34,7 +34,7 @@ SAME = 0.03
 CONFIDENCE = 0.99
 ROUNDS_PER_BLOCK = 5
 """At least. Drawn together are all that ALIKE_S holds."""
-ALIKE_S = 1.5
+ALIKE_S = 1.0
 """What lies so close together may be alike."""
 FEWEST_BLOCKS = 4
 MINIMUM_ROUNDS = FEWEST_BLOCKS * ROUNDS_PER_BLOCK
