@@ -320,12 +320,15 @@ def test_two_stores_of_one_process_do_not_write_into_one_folder(tmp_path: Path) 
 
 def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     reading, writing = os.pipe()
+    is_there, says_so = os.pipe()
     store = Store(tmp_path).open()
     child = os.fork()
     if child == 0:
+        os.write(says_so, b".")
         os.read(reading, 1)
         os._exit(0)
     try:
+        os.read(is_there, 1)  # a child that has not run yet has not let go either
         with pytest.raises(HastenError):  # the parent has it still
             Store(tmp_path).open()
         assert store._lock is not None
@@ -335,8 +338,8 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     finally:
         os.write(writing, b".")
         os.waitpid(child, 0)
-        os.close(reading)
-        os.close(writing)
+        for descriptor in (reading, writing, is_there, says_so):
+            os.close(descriptor)
 
 
 def test_reading_while_writing_finds_a_whole_one_always(tmp_path: Path) -> None:
