@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("part", choices=["simulated", "real", "power"])
     parser.add_argument("--runs", type=int, help="how many; else 2000, 100 and 10")
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0, help="of the first simulated machine")
     parser.add_argument("--threads", type=int, help="that torch computes with; else its own choice")
     parser.add_argument("--journal", type=Path, help="go on after what is in this file")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -69,7 +70,7 @@ def main() -> None:
         os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
     runs = arguments.runs or {"simulated": 2000, "real": 100, "power": 10}[arguments.part]
     if arguments.part == "simulated":
-        figures = simulate(runs, arguments.cores)
+        figures = simulate(arguments.seed, runs, arguments.cores)
     elif arguments.part == "real":
         figures = compare_identical(runs, arguments.journal)
     else:
@@ -81,10 +82,11 @@ def main() -> None:
     write_results(f"false-alarms-{arguments.part}", figures, folder=arguments.out)
 
 
-def simulate(runs: int, cores: int) -> dict[str, Any]:
+def simulate(first: int, runs: int, cores: int) -> dict[str, Any]:
+    seeds, more = range(first, first + runs), range(first + runs, first + runs + runs // 10)
     with ProcessPoolExecutor(cores) as pool:
-        identical = list(pool.map(_simulated, range(runs), [0.0] * runs, chunksize=10))
-        slower = list(pool.map(_simulated, range(runs, runs + runs // 10), [0.03] * (runs // 10)))
+        identical = list(pool.map(_simulated, seeds, [0.0] * runs, chunksize=10))
+        slower = list(pool.map(_simulated, more, [0.03] * len(more)))
     single = [decision for each in identical for decision in each["decisions"]]
     missed = [each for each in (*identical, *slower) if not each["covers"]]
     return {
@@ -115,32 +117,26 @@ def _simulated(seed: int, slower: float) -> dict[str, Any]:
     machine = simulated_arms.Machine(seed)
     simulated_arms.live_on(machine)
 
-    lab = simulated_arms.PretendingLab(machine, seed)
-    control = measure_noise(lab, 0.0, _silent)  # type: ignore[arg-type]
+    found, speed, _ = _whole_rule(simulated_arms.PretendingLab(machine, seed), 0.0, slower)
+    covers = speed.low <= 1 / (1 + slower) <= speed.high
+    return {**found, "trouble": machine.trouble, "covers": covers}
+
+
+def _whole_rule(lab: Any, a: Any, b: Any) -> tuple[dict[str, Any], SpeedClaim, Confirmation]:
+    """As ``hasten bench`` has it."""
+    control = measure_noise(lab, a, _silent)
     floor = noise_floor(control)
-    pairs = confirm(lab, 0.0, slower, floor, _silent).pairs  # type: ignore[arg-type]
-    speed = _speed(pairs, floor)
-    return {
-        "trouble": machine.trouble,
-        "claim": _claim(speed),
-        "covers": speed.low <= 1 / (1 + slower) <= speed.high,
-        "decisions": [each.decision for each in (control, *pairs)],
-        "sequential": any(_sequential(each) for each in pairs),
-    }
-
-
-def _speed(pairs: Sequence[Comparison], floor: float) -> SpeedClaim:
-    confirmation = Confirmation(
-        pairs=tuple(pairs), applied=(), a_memory=None, b_memory=None, failure=None
-    )
+    confirmation = confirm(lab, a, b, floor, _silent)
     speed = claim_speed(confirmation, floor)
-    assert speed is not None  # no pair is missing
-    return speed
-
-
-def _claim(speed: SpeedClaim) -> str:
+    if speed is None:
+        raise SystemExit(f"a pair failed: {confirmation.failure}")
     decision = decide_speed(speed)
-    return decision if decision in ("faster", "slower") else "none"
+    found = {
+        "claim": decision if decision in ("faster", "slower") else "none",
+        "decisions": [each.decision for each in (control, *confirmation.pairs)],
+        "sequential": any(_sequential(each) for each in confirmation.pairs),
+    }
+    return found, speed, confirmation
 
 
 def _sequential(comparison: Comparison) -> bool:
@@ -180,7 +176,7 @@ def _identical_beside_a_hog(seed: int) -> dict[str, Any]:
     timer.start()
     try:
         with Lab(f"{TASKS}:bloom", seed) as lab:
-            return {**_whole_rule(lab, NAIVE, seed), "hog_after_s": round(after_s, 1)}
+            return {**_real(lab, NAIVE, seed), "hog_after_s": round(after_s, 1)}
     finally:
         timer.cancel()
         timer.join()
@@ -209,32 +205,24 @@ def find_slower(runs: int) -> dict[str, Any]:
 
 def _really_slower(seed: int) -> dict[str, Any]:
     with Lab(f"{BLOCKS}:of_33", seed) as lab:
-        found = _whole_rule(lab, SLOWER, seed)
+        found = _real(lab, SLOWER, seed)
     print(found, flush=True)
     return found
 
 
-def _whole_rule(lab: Lab, b: Plan | Subject, seed: int) -> dict[str, Any]:
-    """As ``hasten bench`` has it, against the lab's own task."""
+def _real(lab: Lab, b: Plan | Subject, seed: int) -> dict[str, Any]:
     began = time.monotonic()
-    control = measure_noise(lab, NAIVE, _silent)
-    floor = noise_floor(control)
-    confirmation = confirm(lab, NAIVE, b, floor, _silent)
-    seconds = time.monotonic() - began
+    found, speed, confirmation = _whole_rule(lab, NAIVE, b)
     pairs = confirmation.pairs
-    if confirmation.failure is not None:
-        raise SystemExit(f"a pair failed: {confirmation.failure}")
     loads = [each.load.others_cores for each in pairs if each.load is not None]
     return {
         "commit": COMMIT,
         "seed": seed,
-        "claim": _claim(_speed(pairs, floor)),
-        "noise_floor": round(floor, 4),
+        **found,
+        "noise_floor": round(speed.noise_floor, 4),
         "pairs": [[round(each.low, 4), round(each.high, 4)] for each in pairs],
-        "decisions": [each.decision for each in (control, *pairs)],
-        "seconds": round(seconds, 1),
+        "seconds": round(time.monotonic() - began, 1),
         "others_cores": round(max(loads), 2),
-        "sequential": any(_sequential(each) for each in pairs),
     }
 
 

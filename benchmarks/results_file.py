@@ -1,6 +1,7 @@
 """A dated results file: figures with hardware, versions, command and commit."""
 
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ import msgspec
 
 from hasten.host.environment import read_environment
 
+ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -26,6 +28,11 @@ COMMIT, CHANGED = _git("rev-parse", "HEAD"), _git("diff", "--name-only", "HEAD")
 """Of what runs, not of what is there when a long run has ended."""
 
 
+def _command(arguments: list[str]) -> str:
+    """Without where the results went, which is nobody else's folder."""
+    return re.sub(r" --out \S+", "", " ".join(["python", *arguments]))
+
+
 def write_results(
     name: str, figures: dict[str, Any], *, commit: str = "", folder: Path = RESULTS
 ) -> Path:
@@ -33,7 +40,7 @@ def write_results(
     document = {
         "benchmark": name,
         "date": now.isoformat(timespec="seconds"),
-        "command": " ".join(["python", *sys.argv]),
+        "command": _command(sys.argv),
         "commit": commit or COMMIT,
         "changed_files": [] if commit else CHANGED,
         "environment": msgspec.to_builtins(read_environment()),
@@ -41,6 +48,7 @@ def write_results(
     }
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{now:%Y-%m-%d}-{name}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    text = json.dumps(document, indent=1).replace(f"{ROOT}/", "")  # places in our own files
+    path.write_text(text + "\n")
     print(f"wrote {path}")
     return path

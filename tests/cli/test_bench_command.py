@@ -23,8 +23,8 @@ import sys
 from hasten.measure import compare, gauge
 from hasten.tune import confirm, gate, inference
 compare.LOOKS_S = (0.2,)
-compare.compare.__kwdefaults__["limit_s"] = 0.2
 gauge.GAUGE_S = confirm.CONTROL_S = compare.BLOCK_S = 0.01
+confirm.FIRST_S = 0.2
 gate.SAVED_PAIRS, gate.LOOKS = 2, (2,)
 confirm.PAIRS = inference.PAIRS = 1
 from hasten.cli.main import main

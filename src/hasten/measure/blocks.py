@@ -22,12 +22,8 @@ USUAL_PREFETCH = 2
 
 def timed_steps(run: Run, source: Iterator[Any], steps: int) -> tuple[float, int]:
     """Seconds and rows of whole steps, data wait included, until the device has done them."""
-    rows = 0
     start = time.perf_counter()
-    for _ in range(steps):
-        batch = next(source)
-        run.step(batch)
-        rows += batches.rows_in(batch)
+    rows = _take(run, source, steps)
     wait_for(run.pipeline.device)
     return time.perf_counter() - start, rows
 
@@ -41,16 +37,20 @@ def time_block(
     with the step before costs nothing in a long training, and must not in a short block.
     """
     marks = marks_for(run.pipeline.device, expected=2)
-    for _ in range(unmeasured):
-        run.step(next(source))
-    rows = 0
+    _take(run, source, unmeasured)
     marks.mark()
+    rows = _take(run, source, steps)
+    marks.mark()
+    return marks.spans()[0], rows
+
+
+def _take(run: Run, source: Iterator[Any], steps: int) -> int:
+    rows = 0
     for _ in range(steps):
         batch = next(source)
         run.step(batch)
         rows += batches.rows_in(batch)
-    marks.mark()
-    return marks.spans()[0], rows
+    return rows
 
 
 def warm(run: Run, source: Iterator[Any], steps: int) -> float:
