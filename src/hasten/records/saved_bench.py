@@ -12,7 +12,7 @@ from hasten.records.record import Record, from_json
 from hasten.records.verdict import Comparison, Decision, Verdict
 
 SAVED_FORMAT = 1
-REFERENCE = 1
+REFERENCE = 2
 """The number of the reference workload; figures in another one cannot be compared."""
 REFERENCE_ARM = "reference"
 LARGEST_SAVED_BYTES = 20_000_000
