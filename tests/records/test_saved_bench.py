@@ -32,7 +32,7 @@ def test_a_saved_bench_comes_back_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"format": 2}, "format 2 is not known; this Hasten has 2. Save it anew"),
+        ({"format": 2}, "format 2 is not known; this Hasten has 1. Save it anew"),
         ({"format": 2, "new_key": 1}, "format 2 is not known"),
         ({"reference": 7}, "reference 7 is not known; this Hasten has 2. Save it anew"),
         ({"tsak": "t"}, "key 'tsak' is not known. Did you mean 'task'?"),
