@@ -1,4 +1,8 @@
-"""The one exception that Hasten raises on purpose."""
+"""The one exception that Hasten raises on purpose, and what others say in a line."""
+
+import re
+
+NAMED = re.compile(r"[\w.]*(Error|Exception)\b")
 
 
 class HastenError(Exception):
@@ -12,3 +16,11 @@ class HastenError(Exception):
         self.what = what
         self.fix = fix
         self.detail = detail
+
+
+def in_a_line(message: str) -> str:
+    """The line of an error's message that says what is wrong. A first line that ends with a colon,
+    as torch.compile has it, only announces a traceback: then the last line of that goes with it."""
+    first, *rest = message.splitlines() or [""]
+    named = [line for line in rest if NAMED.match(line)]
+    return f"{first} {named[-1]}" if first.endswith(":") and named else first

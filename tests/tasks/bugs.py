@@ -349,7 +349,8 @@ class ClipBeforeUnscale(_Bug):
 
         def step(batch: Any) -> Tensor:
             optimizer.zero_grad()
-            loss: Tensor = pipeline.forward(pipeline.model, batch)
+            moved = pipeline.transfer(batch, pipeline.device)
+            loss: Tensor = pipeline.forward(pipeline.model, moved)
             scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(pipeline.model.parameters(), pipeline.clip_norm or 1.0)
             scaler.step(optimizer)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from hasten.measure.lab import Lab
+from hasten.measure.messages import Failed, Repeated
+from hasten.measure.worker import WorkerFailure
 from hasten.records.plan import NAIVE, Plan, RawPart, Rung
 from hasten.records.verdict import NumericsClaim
 from hasten.tune.parity import prove_plan
@@ -79,6 +81,21 @@ def test_a_planted_bug_is_refuted(bench: Bench, task: str, bug: str, check: str,
     claim = bench.prove(task, {bug: {}})
     assert (claim.verdict, claim.checks[-1].name) == ("refuted", check), claim
     assert word in claim.why()
+
+
+def test_a_crash_in_the_repeats_is_said_of_the_randomness(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> Repeated:
+        raise WorkerFailure(
+            Failed(kind="crashed", what="The training raised: Broken: it:\nOSError")
+        )
+
+    monkeypatch.setattr(Prover, "_repeat", crash)
+    claim = bench.prove("dropping", {"fused_optimizer": {}})
+    check = claim.checks[-1]
+    assert (claim.verdict, check.name) == ("not_proven", "randomness")
+    assert check.why == "The training raised: Broken: it: OSError"
 
 
 def test_one_layer_that_keeps_its_mask_is_found_beside_one_that_does_not(bench: Bench) -> None:

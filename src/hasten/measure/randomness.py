@@ -48,12 +48,13 @@ class MaskWatch:
 
     def _watch(self, module: nn.Module) -> _Layer:
         counts = torch.zeros(3, dtype=torch.int64, device=training_device())
+        one = torch.ones((), dtype=torch.int64, device=training_device())
         by_channel = type(module) is not nn.Dropout
 
         def count(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
             if module.training:
                 with torch.no_grad():
-                    counts.add_(_count(args[0], output, by_channel))
+                    counts.add_(_count(args[0], output, one, by_channel))
 
         module.register_forward_hook(count)
         return _Layer(1 - float(module.p), counts)  # type: ignore[arg-type]
@@ -63,11 +64,12 @@ class MaskWatch:
             layer.counts.zero_()
 
 
-def _count(inputs: Tensor, output: Tensor, by_channel: bool) -> Tensor:
+def _count(inputs: Tensor, output: Tensor, one: Tensor, by_channel: bool) -> Tensor:
     alive, kept = inputs != 0, (output != 0) & (inputs != 0)
     if by_channel and inputs.dim() > 2:
         alive, kept = alive.flatten(2).any(2), kept.flatten(2).any(2)
-    places = _scattered(torch.arange(1, kept.numel() + 1, device=kept.device))
+    # A tensor's one: compiled code would take a number's for an index and compute in 32 bits.
+    places = _scattered(one + torch.arange(kept.numel(), device=kept.device))
     return torch.stack([kept.sum(), alive.sum(), (kept.reshape(-1) * places).sum()])
 
 

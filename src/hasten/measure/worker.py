@@ -18,7 +18,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from hasten.errors import HastenError
+from hasten.errors import HastenError, in_a_line
 from hasten.measure.messages import DUMP_STACKS, AnyReply, Failed, Reply, Request
 
 REPLY_LIMIT_S = 900.0
@@ -35,6 +35,9 @@ class WorkerFailure(Exception):  # noqa: N818  # expected in a trial, and record
     def __init__(self, failed: Failed) -> None:
         super().__init__(failed.what)
         self.failed = failed
+
+    def in_a_line(self) -> str:
+        return in_a_line(self.failed.what)
 
     def as_error(self) -> HastenError:
         return HastenError(self.failed.what, fix=self.failed.fix, detail=self.failed.detail)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor
 
+from hasten.errors import in_a_line
 from hasten.records.applied import OUT_OF_MEMORY, Applied
 from hasten.records.plan import Plan
 from hasten.runtime.apply import apply_plan, loading, undo_all
@@ -216,6 +217,5 @@ def _record(run: "Run", reasons: dict[str, str]) -> None:
 
 
 def _brief(error: Exception) -> str:
-    first_line = next(iter(str(error).splitlines()), "")
     kind = OUT_OF_MEMORY if ran_out_of_memory(error) else type(error).__name__
-    return f"{kind}: {first_line}"[:300]
+    return f"{kind}: {in_a_line(str(error))}"[:300]

@@ -93,7 +93,7 @@ class ParityProver:
             with self._lab.worker() as naive, self._lab.worker() as plan:
                 return self._prove(naive, plan, tell)
         except WorkerFailure as failure:
-            return _check("not_proven", failure.failed.what.splitlines()[0])
+            return _check("not_proven", failure.in_a_line())
 
     def _prove(self, naive: Worker, plan: Worker, tell: Callable[[str], None]) -> Check:
         for look in LOOKS:

@@ -58,7 +58,7 @@ class Prover:
                 if check.verdict != "proven":
                     break
         except WorkerFailure as failure:
-            checks.append(check_of(rung, "not_proven", failure.failed.what.splitlines()[0]))
+            checks.append(check_of(rung, "not_proven", failure.in_a_line()))
         finally:
             worker.close()
         verdict = checks[-1].verdict if checks else "not_proven"
@@ -80,7 +80,7 @@ class Prover:
             again = self._train(plan, f"{folder}/again", RESUME_STEPS)
             return check_resuming(stops, whole, parts, again)
         except WorkerFailure as failure:
-            why = failure.failed.what.splitlines()[0]
+            why = failure.in_a_line()
             return Check(name="resume", verdict="not_proven", why=why)
 
     def _train(
@@ -122,7 +122,10 @@ class Prover:
             return
         yield check_rounding(self._traced[rung], traced, self._draws)
         if self._draws:
-            yield self._check_randomness(worker, judged)
+            try:
+                yield self._check_randomness(worker, judged)
+            except WorkerFailure as failure:
+                yield Check(name="randomness", verdict="not_proven", why=failure.in_a_line())
 
     def _check_randomness(self, worker: Worker, plan: Plan) -> Check:
         """Few repeats tell whether the streams are one; else more, until they can be compared."""

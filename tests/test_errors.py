@@ -1,0 +1,33 @@
+import pytest
+
+from hasten.errors import in_a_line
+
+ANNOUNCED = """InductorError: SubprocException: An exception occurred in a subprocess:
+
+Traceback (most recent call last):
+  File "worker.py", line 457, in do_job
+    result = job()
+triton.compiler.errors.CompilationError: at 37:27:
+    tmp10 = tmp8 * tmp9
+ValueError('Scalar 2654435761 is out of range')
+
+Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
+"""
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("", ""),
+        ("it broke", "it broke"),
+        ("it broke\nTypeError: there", "it broke"),
+        ("two things:\nthe one\nthe other", "two things:"),
+        (
+            ANNOUNCED,
+            "InductorError: SubprocException: An exception occurred in a subprocess: "
+            "ValueError('Scalar 2654435761 is out of range')",
+        ),
+    ],
+)
+def test_the_line_that_says_what_is_wrong(message: str, line: str) -> None:
+    assert in_a_line(message) == line
