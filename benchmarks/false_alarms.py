@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("part", choices=["simulated", "real", "power"])
     parser.add_argument("--runs", type=int, help="how many; else 2000, 100 and 10")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=0, help="of the first simulated machine")
+    parser.add_argument("--seed", type=int, default=0, help="of the first; others follow")
     parser.add_argument("--threads", type=int, help="that torch computes with; else its own choice")
     parser.add_argument("--journal", type=Path, help="go on after what is in this file")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -72,7 +72,7 @@ def main() -> None:
     if arguments.part == "simulated":
         figures = simulate(arguments.seed, runs, arguments.cores)
     elif arguments.part == "real":
-        figures = compare_identical(runs, arguments.journal)
+        figures = compare_identical(arguments.seed, runs, arguments.journal)
     else:
         figures = find_slower(runs)
     for name, value in figures.items():
@@ -147,12 +147,12 @@ def _sequential(comparison: Comparison) -> bool:
     return not 1 / (1 + RULE) < first / second < 1 + RULE
 
 
-def compare_identical(runs: int, journal: Path | None) -> dict[str, Any]:
+def compare_identical(first: int, runs: int, journal: Path | None) -> dict[str, Any]:
     done = []
     if journal is not None and journal.exists():
         done = [json.loads(line) for line in journal.read_text().splitlines()]
     for number in range(len(done), runs):
-        done.append(_identical_beside_a_hog(number))
+        done.append(_identical_beside_a_hog(first + number))
         print(done[-1], flush=True)
         if journal is not None:
             with journal.open("a") as file:

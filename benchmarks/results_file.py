@@ -1,6 +1,7 @@
 """A dated results file: figures with hardware, versions, command and commit."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,12 +21,14 @@ def _git(*arguments: str) -> str:
     try:
         ended = subprocess.run(["git", *arguments], capture_output=True, text=True)
     except FileNotFoundError:
-        return ""  # a machine with the files only; the caller names the commit
+        return ""
     return ended.stdout.strip()
 
 
-COMMIT, CHANGED = _git("rev-parse", "HEAD"), _git("diff", "--name-only", "HEAD").splitlines()
-"""Of what runs, not of what is there when a long run has ended."""
+COMMIT = _git("rev-parse", "HEAD") or os.environ.get("HASTEN_BENCHMARK_COMMIT", "")
+CHANGED = _git("diff", "--name-only", "HEAD").splitlines()
+"""Of what runs, not of what is there when a long run has ended. A machine that has the files only
+is told the commit."""
 
 
 def _command(arguments: list[str]) -> str:
