@@ -1,8 +1,8 @@
 """Which piece of work is the steadiest to tell a task's speed in? Its ratio, in pair after pair.
 
-Two tasks beside two references: one that computes in the core's own cache, and one that reads 8 MB
-of weights and of optimizer state a step. The figure is the spread (standard deviation) of the log
-of the ratio over pairs of fresh processes, which is what a gate has to see through.
+Two tasks beside two references: one that computes much for each byte, and one that reads and writes
+8 MB of weights and of optimizer state for a small batch. The figure is the spread (standard
+deviation) of the log of the ratio over pairs of fresh processes: what a gate has to see through.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from results_file import write_results
 
 HERE = Path(__file__)
 TASKS = {
-    "in_cache": f"{HERE.with_name('gated.py')}:make_task",
+    "much_arithmetic": f"{HERE.with_name('gated.py')}:make_task",
     "through_memory": f"{HERE}:reads_much",
 }
 REFERENCES = {

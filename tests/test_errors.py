@@ -15,6 +15,9 @@ Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
 """
 
 
+IT_FAILED = "it failed: torch._dynamo.exc.Unsupported: a call"
+
+
 @pytest.mark.parametrize(
     ("message", "line"),
     [
@@ -22,6 +25,10 @@ Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
         ("it broke", "it broke"),
         ("it broke\nTypeError: there", "it broke"),
         ("two things:\nthe one\nthe other", "two things:"),
+        ("\n\nit broke", "it broke"),
+        ("it failed: \n  inside\ntorch._dynamo.exc.Unsupported: a call", IT_FAILED),
+        ("it failed:\nOSError\nException ignored in: <file>", "it failed: OSError"),
+        ("it failed:\nCompilationError: at 37:27:\n  tmp10", "it failed:"),
         (
             ANNOUNCED,
             "InductorError: SubprocException: An exception occurred in a subprocess: "

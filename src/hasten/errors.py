@@ -2,7 +2,7 @@
 
 import re
 
-NAMED = re.compile(r"[\w.]*(Error|Exception)\b")
+NAMED = re.compile(r"[\w.]*(Error|Exception|Unsupported)[:(]|\w+(Error|Exception)$")
 
 
 class HastenError(Exception):
@@ -21,6 +21,7 @@ class HastenError(Exception):
 def in_a_line(message: str) -> str:
     """The line of an error's message that says what is wrong. A first line that ends with a colon,
     as torch.compile has it, only announces a traceback: then the last line of that goes with it."""
-    first, *rest = message.splitlines() or [""]
-    named = [line for line in rest if NAMED.match(line)]
+    lines = [line.rstrip() for line in message.splitlines() if line.strip()]
+    named = [line for line in lines[1:] if NAMED.match(line) and not line.endswith(":")]
+    first = lines[0] if lines else ""
     return f"{first} {named[-1]}" if first.endswith(":") and named else first

@@ -241,7 +241,8 @@ def _in_pieces(
     def step(batch: Any) -> Tensor:
         rows = batches.rows_in(batch)
         cut = sizes(rows)
-        pieces = batches.split(batch, [*cut, rows - sum(cut)])[: len(cut)]
+        moved = pipeline.transfer(batch, pipeline.device)
+        pieces = batches.split(moved, [*cut, rows - sum(cut)])[: len(cut)]
         pipeline.optimizers[0].zero_grad()
         total = torch.zeros((), device=pipeline.device)
         for piece, size in zip(pieces, cut, strict=True):
@@ -309,7 +310,8 @@ class LastWindowDropped(_Bug):
             if batches.rows_in(batch) >= BATCH:
                 return step(batch)
             pipeline.optimizers[0].zero_grad()
-            loss = pipeline.forward(pipeline.model, batch)
+            moved = pipeline.transfer(batch, pipeline.device)
+            loss = pipeline.forward(pipeline.model, moved)
             loss.backward()
             for scheduler in pipeline.schedulers:
                 scheduler.step()

@@ -25,7 +25,8 @@ MOST_GRADIENTS = 7
 """Parameters whose gradient norms are noted, spread over the model."""
 MOST_PREPARING = 32
 PRIME = 4_294_967_291
-FACTOR = 2_654_435_761
+FACTOR = 1_640_531_513
+"""Below 2**31, so that no product of the two leaves 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _count(inputs: Tensor, output: Tensor, one: Tensor, by_channel: bool) -> Ten
     alive, kept = inputs != 0, (output != 0) & (inputs != 0)
     if by_channel and inputs.dim() > 2:
         alive, kept = alive.flatten(2).any(2), kept.flatten(2).any(2)
-    # A tensor's one: compiled code would take a number's for an index and compute in 32 bits.
+    # "one" is a tensor: what is made of constants alone, compiled code may compute in 32 bits.
     places = _scattered(one + torch.arange(kept.numel(), device=kept.device))
     return torch.stack([kept.sum(), alive.sum(), (kept.reshape(-1) * places).sum()])
 

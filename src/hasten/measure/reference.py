@@ -16,13 +16,13 @@ BATCHES = 4
 
 
 def make_task() -> Task:
-    """Arithmetic above all. On a CPU its weights stay in the core's own cache: one that reads 8 MB
-    a step slows down with every neighbour that uses the shared cache, and was four times as noisy
-    beside a task that does not (benchmarks/references.py)."""
+    """Much arithmetic for each byte: steps with small batches and a large optimizer state, tried
+    before, were noisier beside every task (benchmarks/references.py)."""
     assert REFERENCE == 2  # the one that is written here
-    width, rows = (256, 512) if training_device().type == "cpu" else (8192, 256)
-    data = torch.randn(BATCHES * rows, width), torch.randint(0, OUTPUTS, (BATCHES * rows,))
-    layers = (nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+    on_cpu = training_device().type == "cpu"
+    inputs, width, rows = (256, 256, 512) if on_cpu else (512, 8192, 256)
+    data = torch.randn(BATCHES * rows, inputs), torch.randint(0, OUTPUTS, (BATCHES * rows,))
+    layers = (nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
     return Task(
         model=nn.Sequential(*layers, nn.Linear(width, OUTPUTS)),
         data=data,
