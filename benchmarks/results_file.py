@@ -25,10 +25,11 @@ def _git(*arguments: str) -> str:
     return ended.stdout.strip()
 
 
-COMMIT = _git("rev-parse", "HEAD") or os.environ.get("HASTEN_BENCHMARK_COMMIT", "")
-CHANGED = _git("diff", "--name-only", "HEAD").splitlines()
-"""Of what runs, not of what is there when a long run has ended. A machine that has the files only
-is told the commit."""
+TOLD = os.environ.get("HASTEN_BENCHMARK_COMMIT", "")
+"""On a machine that has the files only, or those of another commit."""
+COMMIT = TOLD or _git("rev-parse", "HEAD")
+CHANGED = [] if TOLD else _git("diff", "--name-only", "HEAD").splitlines()
+"""Of what runs, not of what is there when a long run has ended."""
 
 
 def _command(arguments: list[str]) -> str:
