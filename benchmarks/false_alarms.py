@@ -65,6 +65,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="that torch computes with; else its own choice")
     parser.add_argument("--journal", type=Path, help="go on after what is in this file")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--commit", default="", help="where there is no repository to ask")
     arguments = parser.parse_args()
     if arguments.threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
@@ -72,14 +73,18 @@ def main() -> None:
     if arguments.part == "simulated":
         figures = simulate(arguments.seed, runs, arguments.cores)
     elif arguments.part == "real":
-        figures = compare_identical(arguments.seed, runs, arguments.journal)
+        figures = compare_identical(
+            arguments.seed, runs, arguments.journal, arguments.commit or COMMIT
+        )
     else:
         figures = find_slower(runs)
     for name, value in figures.items():
         if name != "runs":
             print(f"{name}: {value}")
     figures["threads"] = arguments.threads
-    write_results(f"false-alarms-{arguments.part}", figures, folder=arguments.out)
+    write_results(
+        f"false-alarms-{arguments.part}", figures, commit=arguments.commit, folder=arguments.out
+    )
 
 
 def simulate(first: int, runs: int, cores: int) -> dict[str, Any]:
@@ -147,12 +152,13 @@ def _sequential(comparison: Comparison) -> bool:
     return not 1 / (1 + RULE) < first / second < 1 + RULE
 
 
-def compare_identical(first: int, runs: int, journal: Path | None) -> dict[str, Any]:
+def compare_identical(first: int, runs: int, journal: Path | None, commit: str) -> dict[str, Any]:
+    """Each run with its commit: a journal may be gone on with after another one."""
     done = []
     if journal is not None and journal.exists():
         done = [json.loads(line) for line in journal.read_text().splitlines()]
     for number in range(len(done), runs):
-        done.append(_identical_beside_a_hog(first + number))
+        done.append({"commit": commit, **_identical_beside_a_hog(first + number)})
         print(done[-1], flush=True)
         if journal is not None:
             with journal.open("a") as file:
@@ -216,7 +222,6 @@ def _real(lab: Lab, b: Plan | Subject, seed: int) -> dict[str, Any]:
     pairs = confirmation.pairs
     loads = [each.load.others_cores for each in pairs if each.load is not None]
     return {
-        "commit": COMMIT,
         "seed": seed,
         **found,
         "noise_floor": round(speed.noise_floor, 4),

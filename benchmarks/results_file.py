@@ -1,7 +1,6 @@
 """A dated results file: figures with hardware, versions, command and commit."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -21,14 +20,11 @@ def _git(*arguments: str) -> str:
     try:
         ended = subprocess.run(["git", *arguments], capture_output=True, text=True)
     except FileNotFoundError:
-        return ""
+        return ""  # a machine with the files only; the caller names the commit
     return ended.stdout.strip()
 
 
-TOLD = os.environ.get("HASTEN_BENCHMARK_COMMIT", "")
-"""On a machine that has the files only, or those of another commit."""
-COMMIT = TOLD or _git("rev-parse", "HEAD")
-CHANGED = [] if TOLD else _git("diff", "--name-only", "HEAD").splitlines()
+COMMIT, CHANGED = _git("rev-parse", "HEAD"), _git("diff", "--name-only", "HEAD").splitlines()
 """Of what runs, not of what is there when a long run has ended."""
 
 

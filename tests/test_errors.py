@@ -1,3 +1,5 @@
+"""Errors of others in a line."""
+
 import pytest
 
 from hasten.errors import in_a_line
@@ -13,8 +15,6 @@ ValueError('Scalar 2654435761 is out of range')
 
 Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
 """
-
-
 IT_FAILED = "it failed: torch._dynamo.exc.Unsupported: a call"
 
 

@@ -128,3 +128,20 @@ def test_what_is_no_safetensors_file_is_refused(path: Path) -> None:
     torch.save({"a": torch.ones(1)}, path)
     with pytest.raises(HastenError, match="is not a safetensors file"):
         read_tensors(path)
+
+
+@pytest.mark.parametrize(("goes", "error"), [(True, FileNotFoundError), (False, RuntimeError)])
+def test_a_file_that_goes_while_it_is_opened_is_not_there(
+    goes: bool, error: type[Exception], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two opens lie in one: another process may rename between them. Other failures are no such."""
+    write_tensors(path, {"a": torch.ones(2)})
+
+    def fail(*_: object, **__: object) -> object:
+        if goes:
+            path.unlink()
+        raise RuntimeError("unable to open file")
+
+    monkeypatch.setattr("hasten.checkpoint.tensor_file.safe_open", fail)
+    with pytest.raises(error):
+        read_tensors(path)

@@ -61,6 +61,10 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise HastenError(f"{path} is not a safetensors file: {error}.") from error
+    except RuntimeError as error:  # torch maps by name what the library has opened before
+        if path.exists():
+            raise
+        raise FileNotFoundError(path) from error
 
 
 def make_header(tensors: Mapping[str, Tensor]) -> bytes:
