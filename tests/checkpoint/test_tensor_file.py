@@ -143,5 +143,6 @@ def test_a_file_that_goes_while_it_is_opened_is_not_there(
         raise RuntimeError("unable to open file")
 
     monkeypatch.setattr("hasten.checkpoint.tensor_file.safe_open", fail)
-    with pytest.raises(error):
+    with pytest.raises(error) as raised:
         read_tensors(path)
+    assert (getattr(raised.value, "filename", None) == str(path)) == goes

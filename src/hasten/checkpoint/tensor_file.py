@@ -5,7 +5,9 @@ so that a training beside it would stand still. Here the bytes of the tensors go
 the hash as they lie in memory, and the interpreter is free meanwhile.
 """
 
+import errno
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -64,7 +66,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     except RuntimeError as error:  # torch maps by name what the library has opened before
         if path.exists():
             raise
-        raise FileNotFoundError(path) from error
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
 
 
 def make_header(tensors: Mapping[str, Tensor]) -> bytes:
