@@ -6,6 +6,7 @@ from functools import cache
 from statistics import mean
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -96,7 +97,7 @@ def test_making_data_leaves_the_global_random_generators_untouched(name: str) ->
         "battery": lambda: (8, size.length),
         "lensing": lambda: (8, size.pixels),
         "microbiome": lambda: (size, 8),
-        "gpt": lambda: (size, 8),
+        "gpt": lambda: (np.arange(1000), 8, size.length),
     }
     seed_everything(3)
     before = random_state()
@@ -207,7 +208,7 @@ def test_the_language_model_begins_near_a_guess_among_all_tokens() -> None:
     task = make_task("gpt")
     inputs, targets = (tensor[:8] for tensor in tensors_of(task.data))
     loss = task.compute_loss(task.model, (inputs, targets)).item()
-    guess = F.cross_entropy(torch.zeros(1, 199), torch.tensor([0])).item()
+    guess = F.cross_entropy(torch.zeros(1, 256), torch.tensor([0])).item()
     assert loss == pytest.approx(guess, rel=0.05)
 
 
@@ -215,7 +216,7 @@ def test_the_language_model_counts_tokens() -> None:
     task = make_task("gpt")
     batch = tuple(tensor[:8] for tensor in tensors_of(task.data))
     assert task.count is not None
-    assert task.count(batch) == 8 * 32
+    assert task.count(batch) == 8 * 64
 
 
 def test_without_a_state_the_recurrent_network_begins_at_zeros() -> None:

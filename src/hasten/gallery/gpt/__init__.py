@@ -1,1 +1,1 @@
-"""Pre-training a language model of the shape of GPT-2, 124 million parameters."""
+"""Training a language model of the shape of GPT-2 on the sources of Python's standard library."""

@@ -7,8 +7,10 @@ from torch import Tensor
 from torch.optim import AdamW
 from torch.utils.data import TensorDataset
 
-from hasten.gallery.gpt.data import EVALUATION_SEED, TRAINING_SEED, make_tokens
+from hasten.gallery.gpt.data import EVALUATION_SEED, TRAINING_SEED, make_windows
+from hasten.gallery.gpt.library import read_library
 from hasten.gallery.gpt.model import GPT, token_cross_entropy
+from hasten.gallery.gpt.vocabulary import Tokens, learn_vocabulary
 from hasten.task.task import Metric, Task
 
 
@@ -23,18 +25,20 @@ class Size:
     heads: int
     blocks: int
     batch_size: int
+    learning_rate: float
 
 
 SIZES = {
     "small": Size(
-        training_rows=512,
-        evaluation_rows=32,
-        vocabulary=199,
-        length=32,
+        training_rows=4_096,
+        evaluation_rows=256,
+        vocabulary=256,
+        length=64,
         width=48,
         heads=4,
         blocks=2,
         batch_size=8,
+        learning_rate=3e-3,
     ),
     "full": Size(
         training_rows=4_000,
@@ -46,6 +50,7 @@ SIZES = {
         heads=12,
         blocks=12,
         batch_size=16,
+        learning_rate=6e-4,
     ),
 }
 
@@ -54,13 +59,18 @@ def factory(size: str) -> Callable[[], Task]:
     shape = SIZES[size]
 
     def make_task() -> Task:
+        library = read_library()
+        vocabulary = learn_vocabulary(library.training, shape.vocabulary)
+        training, evaluation = map(vocabulary.encode, (library.training, library.evaluation))
         return Task(
             model=GPT(shape.vocabulary, shape.length, shape.width, shape.heads, shape.blocks),
-            data=make_dataset(shape, shape.training_rows, TRAINING_SEED),
+            data=make_dataset(training, shape.training_rows, shape.length, TRAINING_SEED),
             batch_size=shape.batch_size,
             loss=token_cross_entropy,
-            optimizer=lambda parameters: AdamW(parameters, lr=6e-4),
-            evaluation_data=make_dataset(shape, shape.evaluation_rows, EVALUATION_SEED),
+            optimizer=lambda parameters: AdamW(parameters, lr=shape.learning_rate),
+            evaluation_data=make_dataset(
+                evaluation, shape.evaluation_rows, shape.length, EVALUATION_SEED
+            ),
             metrics={
                 "token_cross_entropy": Metric(compute=token_cross_entropy, higher_is_better=False)
             },
@@ -74,5 +84,5 @@ def count_tokens(batch: tuple[Tensor, Tensor]) -> int:
     return batch[1].numel()
 
 
-def make_dataset(shape: Size, rows: int, seed: int) -> TensorDataset:
-    return TensorDataset(*make_tokens(rows, shape.length, shape.vocabulary, seed))
+def make_dataset(tokens: Tokens, rows: int, length: int, seed: int) -> TensorDataset:
+    return TensorDataset(*make_windows(tokens, rows, length, seed))
