@@ -14,11 +14,10 @@ from pathlib import Path
 
 from hasten.errors import HastenError
 
-LEFT_OUT = frozenset(
-    "distutils encodings ensurepip idlelib lib2to3 pydoc_data tkinter turtledemo".split()
-)
-"""Packages that some distributions ship apart, and two that are mostly tables; tests, which many
-do not ship, are left out too."""
+SHIPPED_APART = {"distutils", "ensurepip", "idlelib", "lib2to3", "tkinter", "turtledemo"}
+"""By some distributions, or gone from later versions: left out, as tests are."""
+TABLES = {"encodings", "pydoc_data"}
+"""Hardly text: left out too."""
 END_OF_FILE = b"\0"
 """After each file; no Python source has this byte."""
 EVALUATION_SHARE = 10
@@ -36,7 +35,8 @@ class Library:
 def read_library(folder: Path | None = None) -> Library:
     """All of it, a few MB, in the order of the files' names."""
     folder = folder or Path(sysconfig.get_path("stdlib"))
-    training, evaluation = [], []
+    training: list[bytes] = []
+    evaluation: list[bytes] = []
     for path in _sources(folder):
         name = path.relative_to(folder).as_posix()
         (evaluation if for_evaluation(name) else training).append(path.read_bytes() + END_OF_FILE)
@@ -59,7 +59,7 @@ def for_evaluation(name: str) -> bool:
 
 def _sources(folder: Path) -> Iterator[Path]:
     """Of the modules that Python itself calls its own: not what was installed beside them."""
-    for name in sorted(sys.stdlib_module_names - LEFT_OUT):
+    for name in sorted(sys.stdlib_module_names - SHIPPED_APART - TABLES):
         module = folder / f"{name}.py"
         if module.is_file():
             yield module

@@ -93,8 +93,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.norm_1(x))
-        x = x + self.mlp(self.norm_2(x))
-        return x
+        added: Tensor = self.mlp(self.norm_2(x))
+        return x + added
 
 
 class GPT(nn.Module):
@@ -126,21 +126,18 @@ class GPT(nn.Module):
         return logits
 
 
-def compute_loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    logits = model(inputs.to(device))
-    return F.cross_entropy(logits.view(-1, VOCABULARY), targets.to(device).view(-1))
-
-
 def train(model: nn.Module, dataset: TextDataset, steps: int) -> list[float]:
     """Train in place. Returns the loss of every step."""
     loader = DataLoader(dataset, batch_size=BATCH_SIZE, shuffle=True)
+    criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     losses: list[float] = []
     model.train()
     while len(losses) < steps:
         for inputs, targets in loader:
+            inputs, targets = inputs.to(device), targets.to(device)
             optimizer.zero_grad()
-            loss = compute_loss(model, inputs, targets)
+            loss = criterion(model(inputs).view(-1, VOCABULARY), targets.view(-1))
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
@@ -153,11 +150,14 @@ def train(model: nn.Module, dataset: TextDataset, steps: int) -> list[float]:
 
 def evaluate(model: nn.Module, dataset: TextDataset) -> float:
     """The mean cross-entropy of a byte, in nats."""
+    criterion = nn.CrossEntropyLoss()
     total = 0.0
     model.eval()
     with torch.no_grad():
         for inputs, targets in DataLoader(dataset, batch_size=BATCH_SIZE):
-            total += compute_loss(model, inputs, targets).item() * len(inputs)
+            inputs, targets = inputs.to(device), targets.to(device)
+            loss = criterion(model(inputs).view(-1, VOCABULARY), targets.view(-1))
+            total += loss.item() * len(inputs)
     return total / len(dataset)
 
 
