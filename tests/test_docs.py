@@ -15,7 +15,11 @@ from hasten.cli.main import hasten as cli
 from hasten.config import PerformanceConfig
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [
+    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
+    *sorted([*DOCS.glob("*.md"), *DOCS.glob("gallery/*.md")]),
+]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # A figure that claims speed: "1.31x", "12 % faster".
 FIGURE = re.compile(r"\b\d+(?:\.\d+)?(?:x\b| ?% (?:faster|less|more))")

@@ -21,6 +21,7 @@ COMMANDS = {
     "bench": ["TASK", "A", "B", "--save", "--against", "--inference", "--seed", "--json"],
     "env": ["--json"],
     "explain": ["TECHNIQUE", "--json"],
+    "gallery": ["--json"],
     "profile": ["TASK", "--recipe", "--trace", "--seed", "--json"],
     "prove": ["TASK", "RECIPE", "--seed", "--resume", "--minutes", "--json"],
     "train": [

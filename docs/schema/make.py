@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from hasten.records.explanation import Explanations
+from hasten.records.gallery import Gallery
 from hasten.records.inference import InferenceReport
 from hasten.records.profile import ProfileReport
 from hasten.records.recipe import Evidence
@@ -26,6 +27,7 @@ DOCUMENTS = {
     "prove": ProofReport,
     "train": TrainingSummary,
     "explain": Explanations,
+    "gallery": Gallery,
     "env": EnvironmentReport,
 }
 

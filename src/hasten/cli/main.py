@@ -16,6 +16,7 @@ from hasten import __version__
 from hasten.cli.bench import bench
 from hasten.cli.env import env
 from hasten.cli.explain import explain
+from hasten.cli.gallery import gallery
 from hasten.cli.output import leave, print_json, say
 from hasten.cli.profile import profile
 from hasten.cli.prove import prove
@@ -40,7 +41,7 @@ def hasten() -> None:
     """
 
 
-for command in (tune, train, profile, bench, prove, explain, env):
+for command in (tune, train, profile, bench, prove, explain, gallery, env):
     hasten.add_command(command)
 
 

@@ -24,3 +24,9 @@ class Workload(Record, frozen=True, kw_only=True):
     mistakes: tuple[str, ...]
     """That its script makes, of those that are common in the field; a line each."""
     sizes: tuple[WorkloadSize, ...]
+
+
+class Gallery(Record, frozen=True, kw_only=True):
+    """The document of ``hasten gallery``: every bundled workload, by name."""
+
+    workloads: tuple[Workload, ...]

@@ -4,10 +4,10 @@ from hasten.records.gallery import Workload, WorkloadSize
 
 WORKLOAD = Workload(
     name="gpt",
-    about="the next token of Python source code, from the tokens before it",
-    metric="token cross-entropy, in nats",
+    about="predicts the next token of Python source code from those before it",
+    metric="token_cross_entropy",
     higher_is_better=False,
-    chance=3.15,  # of a byte, by how frequent each byte is; other Pythons are near it
+    chance=3.15,  # in nats, by how frequent each byte is; other Pythons are near it
     margin=0.6,
     mistakes=(
         "attention is written out, so that every score is stored",
