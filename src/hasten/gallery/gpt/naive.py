@@ -165,7 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=768)
+    parser.add_argument("--steps", type=int, default=512)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
 
