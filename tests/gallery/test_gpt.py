@@ -247,7 +247,7 @@ def test_the_script_learns_more_than_chance() -> None:
     command = [sys.executable, "-m", "hasten.gallery.gpt.naive"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
     last = done.stdout.splitlines()[-1]
-    found = re.fullmatch(r"cross-entropy of a byte, in nats: (\d\.\d{4})", last)
+    found = re.fullmatch(r"token_cross_entropy: (\d\.\d{4})", last)
     assert found is not None
     print(last)
     assert float(found[1]) < WORKLOAD.chance - WORKLOAD.margin

@@ -174,7 +174,7 @@ def main() -> None:
     model = GPT().to(device)
     train(model, TextDataset(library.training, TRAINING_ROWS, TRAINING_SEED), args.steps)
     evaluation = TextDataset(library.evaluation, EVALUATION_ROWS, EVALUATION_SEED)
-    print(f"cross-entropy of a byte, in nats: {evaluate(model, evaluation):.4f}")
+    print(f"token_cross_entropy: {evaluate(model, evaluation):.4f}")
 
 
 if __name__ == "__main__":
