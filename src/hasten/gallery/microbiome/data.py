@@ -19,7 +19,7 @@ VOCABULARY = 1 + len(LETTERS)
 """0 is padding, then the letters."""
 
 COMMUNITY_SEED = 50_239
-"""Of the tree, the sequences and who likes what: training and evaluation are about the same world."""
+"""Of the tree, the genes and who likes what: training and evaluation are of the same world."""
 TRAINING_SEED = 50_240
 EVALUATION_SEED = 50_241
 """Of the samples only: a run's own seed changes the training, never the data."""
@@ -42,7 +42,7 @@ class Samples:
 
 
 def make_samples(rows: int, sequences: int, length: int, tips: int, seed: int) -> Samples:
-    """``sequences`` reads for each sample, of ``length`` letters, from ``tips`` kinds of microbes."""
+    """``sequences`` reads of ``length`` letters in a sample, from ``tips`` kinds of microbes."""
     world = np.random.default_rng(COMMUNITY_SEED)
     tree = grow_tree(tips, _TREE_DEPTH, world)
     community = make_community(tree, world)

@@ -44,8 +44,8 @@ def _make_blocks(width: int, blocks: int, fused: bool) -> nn.Sequential:
 def trait_and_distance_loss(outputs: Tensor, targets: Tensor) -> Tensor:
     """The squared error of the trait, and that of the distances between the samples of the batch.
 
-    The second compares every sample with every other, so that the loss of a batch is not the mean of
-    its parts' losses.
+    The second compares every sample with every other, so that the loss of a batch is not the mean
+    of its parts' losses.
     """
     of_trait = (outputs[:, 0] - trait_in(targets)).square().mean()
     of_distances = (embedded_distances(outputs) - distances_in(targets)).square()

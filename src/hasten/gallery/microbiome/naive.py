@@ -46,12 +46,16 @@ class MicrobiomeDataset(Dataset[Any]):
         for read in self.samples.reads[index]:
             tokens = []
             for letter in read:
-                tokens.append(TOKENS[letter])  # noqa: PERF401
+                tokens.append(TOKENS[letter])
             while len(tokens) < LENGTH:
                 tokens.append(PADDING)
             rows.append(torch.tensor(tokens))
         trait = torch.tensor(self.samples.trait[index], dtype=torch.float32)
         return torch.stack(rows), trait, index
+
+
+def make_dataset(rows: int, seed: int) -> MicrobiomeDataset:
+    return MicrobiomeDataset(make_samples(rows, SEQUENCES, LENGTH, TIPS, seed))
 
 
 def branch_shares(tree: Tree, counts: list[int]) -> dict[int, float]:
@@ -123,10 +127,7 @@ class MicrobiomeModel(nn.Module):
         tokens = tokens.view(samples * SEQUENCES, LENGTH)
         mask = tokens == PADDING
         x = self.embedding(tokens) + self.positions
-        if mask.any():
-            x = self.base_encoder(x, mask)
-        else:
-            x = self.base_encoder(x)
+        x = self.base_encoder(x, mask) if mask.any() else self.base_encoder(x)
         sequences = x.mean(dim=1).view(samples, SEQUENCES, WIDTH)
         output = self.head(self.sample_encoder(sequences).mean(dim=1))
         return output[:, 0], output[:, 1:]
@@ -189,16 +190,15 @@ def evaluate(model: nn.Module, dataset: MicrobiomeDataset) -> tuple[float, float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Trains on made-up samples of microbes.")
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
-    samples = make_samples(TRAINING_ROWS, SEQUENCES, LENGTH, TIPS, TRAINING_SEED)
+    training = make_dataset(TRAINING_ROWS, TRAINING_SEED)
     model = MicrobiomeModel().to(device)
-    train(model, MicrobiomeDataset(samples), args.epochs)
-    evaluation = make_samples(EVALUATION_ROWS, SEQUENCES, LENGTH, TIPS, EVALUATION_SEED)
-    error, correlation = evaluate(model, MicrobiomeDataset(evaluation))
+    train(model, training, args.epochs)
+    error, correlation = evaluate(model, make_dataset(EVALUATION_ROWS, EVALUATION_SEED))
     print(f"correlation of distances with UniFrac: {correlation:.4f}")
     print(f"mean absolute error: {error:.4f}")
 

@@ -1,5 +1,5 @@
-"""``gallery:microbiome``: a transformer on two levels, samples of sequences in; a trait and distances
-between samples out. The distances couple the samples of a batch."""
+"""``gallery:microbiome``: a transformer on two levels, samples of sequences in, a trait out, and a
+place for each sample, so that distances between the samples of a batch are those on the tree."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,7 +89,9 @@ def factory(size: str) -> Callable[[], Task]:
 def make_dataset(shape: Size, rows: int, seed: int) -> TensorDataset:
     """Tokens, and the targets as ``pack_targets`` packs them."""
     samples = _samples(shape, rows, seed)
-    return TensorDataset(encode_reads(samples.reads), pack_targets(samples.trait, _unifrac(samples)))
+    return TensorDataset(
+        encode_reads(samples.reads), pack_targets(samples.trait, _unifrac(samples))
+    )
 
 
 def distances_of(size: str) -> Floats:

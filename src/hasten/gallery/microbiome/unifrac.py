@@ -24,8 +24,8 @@ def unifrac_distances(
     """Distances (samples, samples) of all pairs, from counts (samples, tips) and their tree.
 
     Unweighted ones are the share of branch length that is in one sample only, 0 to 1. Weighted ones
-    are in units of branch length, 0 to 1 where ``normalized``. A pair whose branches all have length
-    zero is at distance 0. Cost: samples squared times branches; memory beside the answer: samples
+    are in units of branch length, 0 to 1 where ``normalized``. A pair whose branches all have no
+    length is at distance 0. Cost: samples squared times branches; memory beside the answer: samples
     times branches, and ``BLOCK_BYTES``.
     """
     _refuse(table, tree, weighted, normalized)
@@ -37,7 +37,8 @@ def unifrac_distances(
     both = in_all[:, None] + in_all
     # Unweighted, the branches of a pair: in either sample. Shared ones are in both sums.
     scale = both if weighted else (both + differing) / 2
-    return np.divide(differing, scale, out=np.zeros_like(differing), where=scale > 0)
+    found: Floats = np.divide(differing, scale, out=np.zeros_like(differing), where=scale > 0)
+    return found
 
 
 def _lengths_below(table: npt.NDArray[Any], tree: Tree, weighted: bool) -> Floats:
