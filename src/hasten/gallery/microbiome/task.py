@@ -39,6 +39,8 @@ class Size:
     width: int
     blocks: int
     """Of each of the two levels."""
+    learning_rate: float
+    """The deep model's loss jumps in its first steps at the rate that suits the small one."""
     batch_size: int = 8
 
 
@@ -51,6 +53,7 @@ SIZES = {
         length=24,
         width=32,
         blocks=1,
+        learning_rate=1e-3,
     ),
     "full": Size(
         training_rows=512,
@@ -60,6 +63,7 @@ SIZES = {
         length=150,
         width=128,
         blocks=4,
+        learning_rate=3e-4,
     ),
 }
 
@@ -73,7 +77,7 @@ def factory(size: str) -> Callable[[], Task]:
             data=make_dataset(shape, shape.training_rows, TRAINING_SEED),
             batch_size=shape.batch_size,
             loss=trait_and_distance_loss,
-            optimizer=lambda parameters: AdamW(parameters, lr=1e-3),
+            optimizer=lambda parameters: AdamW(parameters, lr=shape.learning_rate),
             evaluation_data=make_dataset(shape, shape.evaluation_rows, EVALUATION_SEED),
             metrics={
                 "mean_absolute_error": Metric(compute=mean_absolute_error, higher_is_better=False),
