@@ -32,8 +32,8 @@ PARAMETERS = {
     "battery": (ChargeLSTM, 200_321),
     # resnet18(num_classes=2) of torchvision: 11,689,512 less 998 classes of 513 each
     "lensing": (ResNet18, 11_177_538),
-    # 8 blocks of 198,272, 150 positions and 6 tokens of 128, 129 of the head
-    "microbiome": (SampleTransformer, 1_606_273),
+    # 8 blocks of 198,272, 150 positions and 6 tokens of 128, 17 outputs of 129 of the head
+    "microbiome": (SampleTransformer, 1_608_337),
     # GPT-2: 12 blocks of 7,087,872, 50,257 tokens and 1,024 positions of 768, the last norm
     "gpt": (GPT, 124_439_808),
 }
@@ -140,6 +140,7 @@ FULL = {
     "lensing": {"training_rows": 6_000, "pixels": 64, "width": 64, "batch_size": 64},
     "microbiome": {
         "training_rows": 512,
+        "tips": 1000,
         "sequences": 128,
         "length": 150,
         "width": 128,

@@ -1,14 +1,28 @@
-"""``gallery:microbiome``: a transformer on two levels, samples of sequences in, a trait out."""
+"""``gallery:microbiome``: a transformer on two levels, samples of sequences in, a trait out, and a
+place for each sample, so that distances between the samples of a batch are those on the tree."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torch import nn
 from torch.optim import AdamW
 from torch.utils.data import TensorDataset
 
-from hasten.gallery.microbiome.data import EVALUATION_SEED, TRAINING_SEED, make_samples
-from hasten.gallery.microbiome.model import SampleTransformer, mean_absolute_error
+from hasten.gallery.microbiome.data import (
+    EVALUATION_SEED,
+    TRAINING_SEED,
+    Samples,
+    encode_reads,
+    make_samples,
+    pack_targets,
+)
+from hasten.gallery.microbiome.model import (
+    SampleTransformer,
+    mean_absolute_error,
+    trait_and_distance_loss,
+    unifrac_correlation,
+)
+from hasten.gallery.microbiome.tree import Floats
+from hasten.gallery.microbiome.unifrac import unifrac_distances
 from hasten.task.task import Metric, Task
 
 
@@ -16,6 +30,8 @@ from hasten.task.task import Metric, Task
 class Size:
     training_rows: int
     evaluation_rows: int
+    tips: int
+    """Of the tree: kinds of microbes that there are."""
     sequences: int
     """In a sample."""
     length: int
@@ -23,15 +39,31 @@ class Size:
     width: int
     blocks: int
     """Of each of the two levels."""
+    learning_rate: float
+    """The deep model's loss jumps in its first steps at the rate that suits the small one."""
     batch_size: int = 8
 
 
 SIZES = {
     "small": Size(
-        training_rows=512, evaluation_rows=64, sequences=6, length=20, width=32, blocks=1
+        training_rows=512,
+        evaluation_rows=64,
+        tips=48,
+        sequences=12,
+        length=24,
+        width=32,
+        blocks=1,
+        learning_rate=1e-3,
     ),
     "full": Size(
-        training_rows=512, evaluation_rows=64, sequences=128, length=150, width=128, blocks=4
+        training_rows=512,
+        evaluation_rows=64,
+        tips=1000,
+        sequences=128,
+        length=150,
+        width=128,
+        blocks=4,
+        learning_rate=3e-4,
     ),
 }
 
@@ -44,16 +76,36 @@ def factory(size: str) -> Callable[[], Task]:
             model=SampleTransformer(shape.length, shape.width, shape.blocks),
             data=make_dataset(shape, shape.training_rows, TRAINING_SEED),
             batch_size=shape.batch_size,
-            loss=nn.MSELoss(),
-            optimizer=lambda parameters: AdamW(parameters, lr=1e-3),
+            loss=trait_and_distance_loss,
+            optimizer=lambda parameters: AdamW(parameters, lr=shape.learning_rate),
             evaluation_data=make_dataset(shape, shape.evaluation_rows, EVALUATION_SEED),
             metrics={
-                "mean_absolute_error": Metric(compute=mean_absolute_error, higher_is_better=False)
+                "mean_absolute_error": Metric(compute=mean_absolute_error, higher_is_better=False),
+                "unifrac_correlation": Metric(compute=unifrac_correlation, higher_is_better=True),
             },
+            couples_batch=True,
+            batch_multiple_of=2,  # a sample alone has no distance
         )
 
     return make_task
 
 
 def make_dataset(shape: Size, rows: int, seed: int) -> TensorDataset:
-    return TensorDataset(*make_samples(rows, shape.sequences, shape.length, seed))
+    """Tokens, and the targets as ``pack_targets`` packs them."""
+    samples = _samples(shape, rows, seed)
+    return TensorDataset(
+        encode_reads(samples.reads), pack_targets(samples.trait, _unifrac(samples))
+    )
+
+
+def distances_of(size: str) -> Floats:
+    """Between all training samples: the part of making the data that grows with rows squared."""
+    return _unifrac(_samples(SIZES[size], SIZES[size].training_rows, TRAINING_SEED))
+
+
+def _samples(shape: Size, rows: int, seed: int) -> Samples:
+    return make_samples(rows, shape.sequences, shape.length, shape.tips, seed)
+
+
+def _unifrac(samples: Samples) -> Floats:
+    return unifrac_distances(samples.table, samples.tree, weighted=True, normalized=True)
