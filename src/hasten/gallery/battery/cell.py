@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-NOMINAL_AH = 3.0
+_NOMINAL_AH = 3.0
 # Open-circuit voltage of a nickel-manganese-cobalt cell: steep at both ends, flat between.
 _CHARGES = (0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _VOLTAGES = (2.9, 3.17, 3.34, 3.44, 3.53, 3.59, 3.63, 3.68, 3.77, 3.87, 3.96, 4.06, 4.19)
@@ -49,7 +49,7 @@ def draw_cells(rng: np.random.Generator, count: int) -> Cells:
     """Some have aged more than others: they hold less, and resist more."""
     age = rng.random(count)
     return Cells(
-        capacity_ah=NOMINAL_AH * (1 - 0.12 * age) * rng.normal(1, 0.01, count),
+        capacity_ah=_NOMINAL_AH * (1 - 0.12 * age) * rng.normal(1, 0.01, count),
         resistance=(1 + 0.3 * age) * rng.normal(1, 0.03, count),
     )
 

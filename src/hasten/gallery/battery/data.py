@@ -87,13 +87,13 @@ def make_windows(recordings: Recordings, length: int, stride: int) -> tuple[Tens
     """All windows of ``length`` seconds, ``stride`` apart: scaled sensors (rows, length, 3), and
     the charge at the last second of each, (rows, 1)."""
     sensors = (recordings.current, recordings.voltage, recordings.temperature)
-    scaled = [scale(values, limits) for values, limits in zip(sensors, LIMITS, strict=True)]
+    scaled = [_scale(values, limits) for values, limits in zip(sensors, LIMITS, strict=True)]
     series = torch.from_numpy(np.stack(scaled, axis=2))
-    windows = series.unfold(1, length, stride).flatten(0, 1).mT.contiguous()
+    windows = series.unfold(1, length, stride).mT.contiguous().flatten(0, 1)
     ends = torch.from_numpy(recordings.charge)[:, length - 1 :: stride]
     return windows, ends.reshape(-1, 1).contiguous()
 
 
-def scale(values: Single, limits: tuple[float, float]) -> Single:
+def _scale(values: Single, limits: tuple[float, float]) -> Single:
     low, high = limits
     return 2 * (values - low) / (high - low) - 1

@@ -15,11 +15,10 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class _Style:
-    """From where to where the figures of a trip are drawn."""
+    """From where to where the figures of a trip are drawn; in m, s and what follows from them."""
 
     idle_s: Range
     speed: Range
-    """In m/s, as are all here."""
     acceleration: Range
     cruise_s: Range
     braking: Range
@@ -43,7 +42,7 @@ _GRADE = 0.01
 _MASS_KG = 1_500.0
 _ROLLING = 0.01
 _DRAG = 0.38
-"""Half the density of air by the drag area, in kg/m."""
+"""Half the density of air times the drag area, in kg/m."""
 _GRAVITY = 9.81
 _AUXILIARY_W = 400.0
 """Lights, heating, electronics: taken also while the car stands."""
