@@ -33,7 +33,7 @@ class Expert:
         layout = torch.channels_last if channels_last else torch.preserve_format
         self._model = task.model.to(self._device, memory_format=layout)
         self._call = self._model if self._recurrent else torch.compile(self._model)
-        self._loss = task.loss
+        self._loss = workload.loss_of(task)
         self._optimizer = workload.make_optimizer(
             self._model.parameters(), fused=True, capturable=graph
         )

@@ -5,12 +5,11 @@ Slow on purpose, as the scripts that it stands for.
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from arms import workload
-from hasten.gallery.battery.model import ChargeLSTM
+from hasten.task import batch as batches
 
 
 class Naive:
@@ -19,7 +18,8 @@ class Naive:
         workload.use_attention_by_hand(task.model)
         self._device = workload.device()
         self._model = task.model.to(self._device)
-        self.rows, self._loss = task.batch_size, task.loss
+        self.rows, self._loss = task.batch_size, workload.loss_of(task)
+        self._initial_state = task.initial_state
         self._optimizer = workload.make_optimizer(self._model.parameters())
         loader = workload.make_loader(task, workload.PLAIN_WORKERS, persistent=False)
         self._batches = workload.endless(loader)
@@ -39,13 +39,10 @@ class Naive:
         return loss.detach()
 
     def _forward(self, inputs: Tensor) -> Tensor:
-        model = self._model
-        if not isinstance(model, ChargeLSTM):
-            return model(inputs)
+        if self._initial_state is None:
+            return self._model(inputs)
         # Made on the host and copied for each batch, as is often seen.
-        shape = (model.lstm.num_layers, len(inputs), model.lstm.hidden_size)
-        hidden, cell = torch.zeros(shape).to(self._device), torch.zeros(shape).to(self._device)
-        return model(inputs, (hidden, cell))
+        return self._model(inputs, batches.move(self._initial_state([inputs]), self._device))
 
     def notes(self) -> dict[str, Any]:
         return {"precision": "fp32", "attention": "by hand", "order": "the loader's shuffle"}

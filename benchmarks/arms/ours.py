@@ -29,7 +29,7 @@ _COMPILED: dict[str, RawPart] = {
 PLANS: dict[str, dict[str, RawPart]] = {
     "bloom": _COMPILED,
     # A recurrent network: torch does not compile it, and it is slower in bf16.
-    "battery": _EVERYWHERE,
+    "battery": {**_EVERYWHERE, "recurrent_state": {}},
     "lensing": {**_COMPILED, "convolution_search": {}, "memory_format": {}},
     "microbiome": _COMPILED,
     "gpt": _COMPILED,

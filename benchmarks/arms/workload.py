@@ -2,12 +2,13 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.optim import AdamW
 from torch.utils.data import DataLoader
 
@@ -78,6 +79,11 @@ def on_cuda() -> bool:
 def make_task(setting: Setting) -> Task:
     name = f"gallery:{setting.workload}@{setting.size}"
     return build_task(load_factory(name), name, setting.seed)
+
+
+def loss_of(task: Task) -> Callable[[Tensor, Tensor], Tensor]:
+    """Of output and target. The task with a state has its loss, a squared error, in ``forward``."""
+    return F.mse_loss if task.initial_state is not None else task.loss
 
 
 def make_loader(task: Task, workers: int, *, persistent: bool) -> DataLoader[Any]:

@@ -23,7 +23,7 @@ class Fabric:
         )
         self._fabric.launch()
         self._task = workload.make_task(setting)
-        self.rows = self._task.batch_size
+        self.rows, self._loss = self._task.batch_size, workload.loss_of(self._task)
         optimizer = workload.make_optimizer(self._task.model.parameters(), fused=True)
         self._model, self._optimizer = self._fabric.setup(self._task.model, optimizer)
         loader = workload.make_loader(self._task, workload.MANY_WORKERS, persistent=True)
@@ -34,7 +34,7 @@ class Fabric:
     def step(self) -> Tensor:
         inputs, target = next(self._batches)
         self._optimizer.zero_grad()
-        loss = self._task.loss(self._model(inputs), target)
+        loss = self._loss(self._model(inputs), target)
         self._fabric.backward(loss)
         self._fabric.clip_gradients(self._model, self._optimizer, max_norm=workload.CLIP_NORM)
         self._optimizer.step()
@@ -57,7 +57,7 @@ class Accelerate:
             mixed_precision=self._precision, dynamo_backend="inductor", cpu=not workload.on_cuda()
         )
         self._task = workload.make_task(setting)
-        self.rows = self._task.batch_size
+        self.rows, self._loss = self._task.batch_size, workload.loss_of(self._task)
         self._model, self._optimizer, loader = self._accelerator.prepare(
             self._task.model,
             workload.make_optimizer(self._task.model.parameters(), fused=True),
@@ -70,7 +70,7 @@ class Accelerate:
     def step(self) -> Tensor:
         inputs, target = next(self._batches)
         self._optimizer.zero_grad()
-        loss = self._task.loss(self._model(inputs), target)
+        loss = self._loss(self._model(inputs), target)
         self._accelerator.backward(loss)
         self._accelerator.clip_grad_norm_(self._model.parameters(), workload.CLIP_NORM)
         self._optimizer.step()

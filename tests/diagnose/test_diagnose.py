@@ -257,6 +257,7 @@ def test_every_code_that_a_bundled_technique_answers_is_one_that_can_be_found() 
         "host-bound",
         "eager-model",
         "unfused-attention",
+        "recurrent",
         "compute-bound",
         "slow-precision",
         "memory-bound",

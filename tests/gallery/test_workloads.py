@@ -3,6 +3,7 @@
 import importlib
 import time
 from functools import cache
+from itertools import islice
 from statistics import mean
 from typing import Any
 
@@ -11,25 +12,26 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.optim import Optimizer
 from torch.utils.data import TensorDataset
 
 from hasten.errors import HastenError
-from hasten.gallery.battery.model import ChargeLSTM
+from hasten.gallery.battery.model import ChargeNetwork
 from hasten.gallery.gpt.model import GPT
 from hasten.gallery.lensing.model import ResNet18
 from hasten.gallery.microbiome.model import SampleTransformer
 from hasten.gallery.transformer import Block
 from hasten.runtime.evaluate import evaluate
+from hasten.runtime.run import Run
 from hasten.task.load import build_task, load_factory
+from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state, seed_everything
-from hasten.task.task import Task, training_device
+from hasten.task.task import Task
 
 WORKLOADS = ["battery", "gpt", "lensing", "microbiome"]
 STEPS = 120
 PARAMETERS = {
     # 4 * 128 * (3 + 128 + 2) and 4 * 128 * (128 + 128 + 2) of the layers, 129 of the head
-    "battery": (ChargeLSTM, 200_321),
+    "battery": (ChargeNetwork, 200_321),
     # resnet18(num_classes=2) of torchvision: 11,689,512 less 998 classes of 513 each
     "lensing": (ResNet18, 11_177_538),
     # 8 blocks of 198,272, 150 positions and 6 tokens of 128, 17 outputs of 129 of the head
@@ -49,19 +51,8 @@ def tensors_of(data: object) -> tuple[Tensor, ...]:
 
 
 def train_plainly(task: Task, steps: int) -> list[float]:
-    device = training_device()
-    model = task.model.to(device)
-    optimizer = task.optimizer(model.parameters())
-    assert isinstance(optimizer, Optimizer)
-    losses: list[float] = []
-    while len(losses) < steps:
-        for batch in task.make_loader():
-            optimizer.zero_grad()
-            loss = task.compute_loss(model, [tensor.to(device) for tensor in batch])
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-    return losses[:steps]
+    run = Run(Pipeline.from_task(task))
+    return [float(run.step(batch)) for batch in islice(run.endless(), steps)]
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -94,7 +85,7 @@ def test_making_data_leaves_the_global_random_generators_untouched(name: str) ->
     module = importlib.import_module(f"hasten.gallery.{name}.task")
     size = module.SIZES["small"]
     lengths = {
-        "battery": lambda: (8, size.length),
+        "battery": lambda: (size, 1),
         "lensing": lambda: (8, size.pixels),
         "microbiome": lambda: (size, 8),
         "gpt": lambda: (np.arange(1000), 8, size.length),
@@ -218,14 +209,6 @@ def test_the_language_model_counts_tokens() -> None:
     batch = tuple(tensor[:8] for tensor in tensors_of(task.data))
     assert task.count is not None
     assert task.count(batch) == 8 * 64
-
-
-def test_without_a_state_the_recurrent_network_begins_at_zeros() -> None:
-    torch.manual_seed(1)
-    model = ChargeLSTM(hidden=8)
-    windows = torch.randn(5, 12, 3)
-    zeros = torch.zeros(2, 5, 8)
-    assert torch.equal(model(windows), model(windows, (zeros, zeros)))
 
 
 @cache

@@ -93,9 +93,24 @@ def test_a_clean_task_waits_nowhere() -> None:
     assert watch(waiting.clean) == ()
 
 
-@pytest.mark.parametrize("name", ["bloom", "battery", "lensing", "microbiome", "gpt"])
+@pytest.mark.parametrize("name", ["bloom", "lensing", "microbiome", "gpt"])
 def test_the_gallery_waits_nowhere(name: str) -> None:
     assert watch(load_factory(f"gallery:{name}")) == ()
+
+
+@pytest.mark.parametrize(("size", "copies"), [("small", 2), ("small-gru", 1)])
+def test_the_battery_waits_for_the_copies_of_its_state_alone(size: str, copies: int) -> None:
+    """Each tensor of zeros is one; the technique against them leaves none."""
+    make_task = load_factory(f"gallery:battery@{size}")
+    (site,) = watch(make_task)
+    assert (site.kind, site.per_step) == ("copy", copies)
+    assert watch(make_task, Plan(parts={"recurrent_state": {}})) == ()
+
+
+def test_the_battery_without_its_state_is_one_graph() -> None:
+    plan = Plan(parts={"resident_data": {}, "recurrent_state": {}, "whole_step_graph": {}})
+    run = warm(load_factory("gallery:battery"), plan)
+    assert [each.outcome for each in run.applied] == ["done"] * 3
 
 
 def test_a_step_that_is_one_graph_waits_nowhere() -> None:

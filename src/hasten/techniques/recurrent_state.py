@@ -27,7 +27,7 @@ class RecurrentStateTechnique(Technique[RecurrentStatePart]):
     part = RecurrentStatePart
     stage = Stage.LAYOUT
     rung = Rung.BITWISE
-    answers = ("recurrent-state", "sync-bound")
+    answers = ("recurrent-state", "recurrent", "sync-bound")
     about = "Gives a recurrent layer no state instead of zeros made and copied for each batch."
     helps = "Recurrent models on a GPU: a copy from the host waits, and no graph can hold it."
     costs = "Nothing."

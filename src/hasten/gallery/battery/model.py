@@ -1,26 +1,40 @@
 """The recurrent network that follows a window and reads the charge at its end."""
 
+from typing import Literal
+
+import torch
 from torch import Tensor, nn
 
 from hasten.gallery.battery.data import CHANNELS
 
-State = tuple[Tensor, Tensor]
+Layer = Literal["lstm", "gru"]
+State = Tensor | tuple[Tensor, Tensor]
+"""Of a GRU, and of an LSTM."""
 
 
-class ChargeLSTM(nn.Module):
-    """One value for each window, from what two layers remember at its last moment."""
+class ChargeNetwork(nn.Module):
+    """One value for each window, from what two layers remember at its last second."""
 
-    def __init__(self, hidden: int = 128, layers: int = 2) -> None:
+    def __init__(self, hidden: int = 128, layers: int = 2, layer: Layer = "lstm") -> None:
         super().__init__()
-        self.lstm = nn.LSTM(CHANNELS, hidden, layers, batch_first=True)
+        kind = {"lstm": nn.LSTM, "gru": nn.GRU}[layer]
+        self.recurrent = kind(CHANNELS, hidden, layers, batch_first=True)
         self.head = nn.Linear(hidden, 1)
 
     def forward(self, windows: Tensor, state: State | None = None) -> Tensor:
         """Without a state the kernel itself begins at zeros, and nothing is allocated for it."""
-        outputs, _ = self.lstm(windows, state)
+        outputs, _ = self.recurrent(windows, state)
         charge: Tensor = self.head(outputs[:, -1])
         return charge
 
+    def zero_state(self, rows: int) -> State:
+        """In the host's memory, wherever the model is: what is so often written."""
+        shape = (self.recurrent.num_layers, rows, self.recurrent.hidden_size)
+        if isinstance(self.recurrent, nn.LSTM):
+            return torch.zeros(shape), torch.zeros(shape)
+        return torch.zeros(shape)
 
-def mean_absolute_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    return (outputs - targets).abs().mean()
+
+def rmse(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The root of the mean squared error."""
+    return (outputs - targets).square().mean().sqrt()

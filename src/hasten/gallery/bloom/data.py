@@ -3,16 +3,20 @@
 Everything here is a function of its arguments: no global random generator is read or changed.
 """
 
+import csv
+import io
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hasten.gallery.bloom.names import GIVEN_NAMES, SURNAMES, draw_names
+from hasten.host.files import write_atomically
 
 FILTER_BITS = 1024
 HASHES = 10
@@ -52,6 +56,16 @@ def make_persons(rows: int, seed: int) -> Persons:
         birthday=birthdays,
         bits=[make_filter(*person) for person in fields],
     )
+
+
+def write_table(persons: Persons, path: Path) -> None:
+    """As CSV with a header, one line for each person: what the holders of such data exchange."""
+    text = io.StringIO()
+    columns = vars(persons)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    write_atomically(path, text.getvalue().encode("ascii"))
 
 
 def draw_birthdays(rng: np.random.Generator, rows: int) -> list[str]:
