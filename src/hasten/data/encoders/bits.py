@@ -1,0 +1,78 @@
+"""Bit strings, such as '0110', to tensors of zeros and ones, and back."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hasten.data.encoders.text_rows import Lengths, Texts, lengths_of, pieces, rows_of
+from hasten.errors import HastenError
+
+
+def bits_to_tensor(
+    bits: Texts, dtype: torch.dtype = torch.float32, *, width: int | None = None
+) -> Tensor:
+    """A tensor (rows, width) of zeros and ones, one row for each bit string.
+
+    All must have ``width`` characters; by default as many as the first has, so that no rows at all
+    need it. Every character is checked. Beside the tensor it takes some MB, whatever the rows.
+    """
+    rows = rows_of(bits, "bits")
+    if width is None:
+        if not rows:
+            raise HastenError("bits: no rows, so their width is unknown.", fix="Pass width=.")
+        width = len(rows[0])
+    lengths = lengths_of(rows)
+    _check_widths(lengths, width)
+    tensor = torch.empty(len(rows), width, dtype=dtype)
+    for piece in pieces(lengths):
+        # One byte for each character, a '?' for one that has no byte: it is refused like any other.
+        text = "".join(rows[piece]).encode("latin-1", "replace")
+        digits = np.frombuffer(text, np.uint8) ^ ord("0")
+        if digits.max(initial=0) > 1:
+            _refuse(rows, piece.start * width + int(np.argmax(digits > 1)), width)
+        part = tensor[piece]
+        part.copy_(torch.from_numpy(digits).view(part.shape))
+    return tensor
+
+
+def tensor_to_bits(tensor: Tensor) -> list[str]:
+    """The bit strings of a tensor (rows, width) whose values are all 0 or 1, of any type, anywhere.
+
+    One byte for each value comes to the host, in one copy. Beside the strings that takes some more
+    bytes for each, three at a time.
+    """
+    if tensor.ndim != 2:
+        raise HastenError(
+            f"A tensor of shape {tuple(tensor.shape)} has no rows of bits.",
+            fix="Give it two dimensions: rows and bits.",
+        )
+    is_set = tensor != 0
+    # 0 and 1 as they are, 2 for all else.
+    digits = (is_set.to(torch.uint8) + (is_set ^ (tensor == 1))).cpu().numpy()
+    if digits.max(initial=0) > 1:
+        row, column = np.argwhere(digits > 1)[0].tolist()
+        raise HastenError(
+            f"Row {row}, bit {column} is {tensor[row, column].item()}, neither 0 nor 1.",
+            fix="Make bits of probabilities first, such as by `probabilities > 0.5`.",
+        )
+    text = (digits + ord("0")).tobytes().decode("ascii")
+    width = tensor.shape[1]
+    return [text[row * width : (row + 1) * width] for row in range(len(tensor))]
+
+
+def _check_widths(lengths: Lengths, width: int) -> None:
+    other = lengths != width
+    if other.any():
+        row = int(np.argmax(other))
+        raise HastenError(
+            f"bits, row {row}: {lengths[row]} characters, where {width} belong.",
+            fix="Mend or leave out the rows of another width.",
+        )
+
+
+def _refuse(rows: list[str], place: int, width: int) -> None:
+    row, column = divmod(place, width)
+    raise HastenError(
+        f"bits, row {row}: the character {rows[row][column]!r} at {column} is neither '0' nor '1'.",
+        fix="Keep to these two.",
+    )
