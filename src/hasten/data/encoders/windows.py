@@ -72,14 +72,14 @@ class WindowDataset(Dataset[tuple[Tensor, ...]]):
         length: int,
         stride: int = 1,
     ) -> None:
+        self._series = _end_to_end(series, "series")
         moments = [len(each) for each in series]
-        count_windows(max(moments, default=0), length, stride)
+        count_windows(max(moments), length, stride)
         self.length = length
         self.without_windows = [number for number, size in enumerate(moments) if size < length]
         self.starts = _starts(moments, length, stride)
-        self._series = _end_to_end(series)
         self._windows = sliding_windows(self._series, length)  # some cross; none has a start there
-        self._targets = None if targets is None else _end_to_end(targets)
+        self._targets = None if targets is None else _end_to_end(targets, "targets")
         if targets is not None and [len(each) for each in targets] != moments:
             raise HastenError(
                 f"Targets of {[len(each) for each in targets]} moments do not belong to series of "
@@ -125,5 +125,18 @@ def _starts(moments: list[int], length: int, stride: int) -> Tensor:
     )
 
 
-def _end_to_end(series: Sequence[Tensor]) -> Tensor:
-    return series[0] if len(series) == 1 else torch.cat(list(series))
+def _end_to_end(parts: Sequence[Tensor], name: str) -> Tensor:
+    if isinstance(parts, Tensor) or not parts:
+        raise HastenError(
+            f"{name}: {'a tensor' if isinstance(parts, Tensor) else 'nothing'}, where a list of "
+            "tensors belongs.",
+            fix="Put every series into it, also a single one.",
+        )
+    kinds = {(tuple(each.shape[1:]), each.dtype, each.device) for each in parts}
+    if len(kinds) > 1:
+        raise HastenError(
+            f"{name}: not all have one shape behind the first dimension, type and device: "
+            f"{sorted(map(str, kinds))}.",
+            fix="Bring them to the same.",
+        )
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
