@@ -23,7 +23,7 @@ ALPHABETS = st.sampled_from(["ACGT", "A", "TGé", "\0A\n", "λA", "😀A", "\ud8
     sequences=st.lists(TEXT, min_size=1, max_size=12),
     alphabet=ALPHABETS,
     length=st.none() | st.integers(0, 12),
-    ids=st.sampled_from([(0, 1, 9), (9, 0, 10), (1, 250, 0), (500, 1, 300), (0, 300, 299)]),
+    ids=st.sampled_from([(0, 1, 9), (9, 0, 10), (1, 250, 0), (500, 1, 300), (0, 256, 255)]),
     piece=st.integers(1, 40),
 )
 def test_any_sequences_are_encoded_as_row_by_row_and_come_back(
@@ -85,6 +85,17 @@ def test_the_tensor_has_the_type_that_was_asked_for(dtype: torch.dtype) -> None:
 def test_a_type_that_does_not_hold_the_ids_is_refused(dtype: torch.dtype, first_id: int) -> None:
     with pytest.raises(HastenError, match=f"dtype={dtype} does not hold ids up to"):
         Tokenizer("ACGTN", first_id=first_id).encode(["A"], dtype=dtype)
+
+
+def test_a_type_holds_its_highest_id() -> None:
+    assert Tokenizer("A", first_id=255).encode(["A"], dtype=torch.uint8).ids.tolist() == [[255]]
+
+
+def test_the_first_id_may_be_0_where_padding_is_another() -> None:
+    tokenizer = Tokenizer("AC", pad_id=2, first_id=0)
+    assert tokenizer.encode(["CA", "A"]).ids.tolist() == [[1, 0], [0, 2]]
+    with pytest.raises(HastenError, match="Row 0 has -1, the id of no token"):
+        tokenizer.decode(torch.tensor([[-1, 1]]))
 
 
 def test_an_embedding_of_the_size_takes_every_id() -> None:
