@@ -131,6 +131,17 @@ def test_a_data_loader_gives_the_same_batches_as_item_by_item(workers: int) -> N
         assert all(map(torch.equal, fast, slow))
 
 
+def test_a_loader_over_numbers_that_gathers_gives_the_same_batches() -> None:
+    data = WindowDataset(*drives(30, 4, 25), length=5, stride=2)
+    batches = []
+    for options in ({"dataset": data}, {"dataset": range(len(data)), "collate_fn": data.gather}):
+        order = torch.Generator().manual_seed(3)
+        loader: DataLoader[Any] = DataLoader(batch_size=4, shuffle=True, generator=order, **options)
+        batches.append(list(loader))
+    for plain, gathered in zip(*batches, strict=True):
+        assert all(map(torch.equal, plain, gathered))
+
+
 def test_a_batch_is_gathered_in_the_order_asked_for() -> None:
     data = WindowDataset(*drives(8, 8), length=3)
     for indices in ([5, 0, 5, -1], torch.tensor([5, 0, 5, -1]), np.array([5, 0, 5, -1])):
