@@ -1,5 +1,7 @@
 """Bit strings, such as '0110', to tensors of zeros and ones, and back."""
 
+from typing import NoReturn
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -71,7 +73,7 @@ def _check_widths(lengths: Lengths, width: int) -> None:
         )
 
 
-def _refuse(rows: list[str], place: int, width: int) -> None:
+def _refuse(rows: list[str], place: int, width: int) -> NoReturn:
     row, column = divmod(place, width)
     raise HastenError(
         f"bits, row {row}: the character {rows[row][column]!r} at {column} is neither '0' nor '1'.",

@@ -1,7 +1,7 @@
 """Sequences of characters, such as DNA, to padded tensors of tokens, and back."""
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -124,8 +124,8 @@ class Tokenizer:
                 fix=f"Keep to ids that {self!r} gives.",
             )
         text = text_of(codes)
-        ends = np.cumsum([0, *is_token.sum(axis=1)])
-        return [text[start:end] for start, end in pairwise(ends.tolist())]
+        ends = np.cumsum(is_token.sum(axis=1)).tolist()
+        return [text[start:end] for start, end in pairwise([0, *ends])]
 
     def _codes(self, unknown: str) -> npt.NDArray[np.uint32]:
         """The code point of each id."""
@@ -148,7 +148,7 @@ class Tokenizer:
                 fix="Use torch.int64, or a smaller integer type that does.",
             )
 
-    def _refuse_unknown(self, rows: list[str], piece: slice) -> None:
+    def _refuse_unknown(self, rows: list[str], piece: slice) -> NoReturn:
         known = set(self.alphabet)
         row, character = next(
             (row, character)
@@ -162,7 +162,7 @@ class Tokenizer:
         )
 
 
-def _refuse_length(lengths: Lengths, length: int) -> None:
+def _refuse_length(lengths: Lengths, length: int) -> NoReturn:
     row = int(np.argmax(lengths > length))
     raise HastenError(
         f"sequences, row {row}: {lengths[row]} characters, more than length={length}.",
