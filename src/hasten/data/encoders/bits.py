@@ -50,8 +50,9 @@ def tensor_to_bits(tensor: Tensor) -> list[str]:
             fix="Give it two dimensions: rows and bits.",
         )
     is_set = tensor != 0
+    is_other = is_set ^ (tensor == 1)
     # 0 and 1 as they are, 2 for all else.
-    digits = (is_set.to(torch.uint8) + (is_set ^ (tensor == 1))).cpu().numpy()
+    digits = (is_set.view(torch.uint8) + is_other.view(torch.uint8)).cpu().numpy()
     if digits.max(initial=0) > 1:
         row, column = np.argwhere(digits > 1)[0].tolist()
         raise HastenError(
