@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import row_wise
-from hasten.data.encoders import bits_to_tensor, tensor_to_bits, text_rows
+from hasten.data.encoders import bits, bits_to_tensor, tensor_to_bits, text_rows
 from hasten.errors import HastenError
 
 BITS = ["0110", "1000", "0110", "1111"]
@@ -26,14 +26,15 @@ def tables(draw: st.DrawFn) -> list[str]:
 
 
 @settings(deadline=None)
-@given(bits=tables(), piece=st.integers(1, 100))
-def test_any_table_is_encoded_as_row_by_row_and_comes_back(bits: list[str], piece: int) -> None:
+@given(table=tables(), piece=st.integers(1, 100))
+def test_any_table_is_encoded_as_row_by_row_and_comes_back(table: list[str], piece: int) -> None:
     with patch.object(text_rows, "PIECE_CHARACTERS", piece):
-        tensor = bits_to_tensor(bits)
-    expected = row_wise.bits_to_tensor(bits)
+        tensor = bits_to_tensor(table)
+    expected = row_wise.bits_to_tensor(table)
     assert tensor.dtype == expected.dtype
     assert torch.equal(tensor, expected)
-    assert tensor_to_bits(tensor) == row_wise.tensor_to_bits(tensor) == bits
+    with patch.object(bits, "PIECE_CHARACTERS", piece):
+        assert tensor_to_bits(tensor) == row_wise.tensor_to_bits(tensor) == table
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,10 @@ def test_rows_of_another_width_than_expected_are_refused() -> None:
 def test_a_value_that_is_no_bit_is_refused_with_its_place(value: float, said: str) -> None:
     tensor = torch.ones(3, 4)
     tensor[2, 1] = value
-    with pytest.raises(HastenError, match=f"Row 2, bit 1 is {said}, neither 0 nor 1"):
+    with (
+        patch.object(bits, "PIECE_CHARACTERS", 4),
+        pytest.raises(HastenError, match=f"Row 2, bit 1 is {said}, neither 0 nor 1"),
+    ):
         tensor_to_bits(tensor)
     with pytest.raises(HastenError, match=r"shape \(4,\) has no rows"):
         tensor_to_bits(torch.ones(4))

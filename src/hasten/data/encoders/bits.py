@@ -6,7 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hasten.data.encoders.text_rows import Lengths, Texts, lengths_of, pieces, rows_of
+from hasten.data.encoders.text_rows import (
+    PIECE_CHARACTERS,
+    Lengths,
+    Texts,
+    lengths_of,
+    pieces,
+    rows_of,
+)
 from hasten.errors import HastenError
 
 
@@ -41,27 +48,32 @@ def bits_to_tensor(
 def tensor_to_bits(tensor: Tensor) -> list[str]:
     """The bit strings of a tensor (rows, width) whose values are all 0 or 1, of any type, anywhere.
 
-    One byte for each value comes to the host, in one copy. Beside the strings it takes about 5
-    bytes for each value.
+    From another device it comes to the host as it is, in one copy. Beside the strings it takes some
+    MB.
     """
     if tensor.ndim != 2:
         raise HastenError(
             f"A tensor of shape {tuple(tensor.shape)} has no rows of bits.",
             fix="Give it two dimensions: rows and bits.",
         )
-    is_set = tensor != 0
-    is_other = is_set ^ (tensor == 1)
-    # 0 and 1 as they are, 2 for all else.
-    digits = (is_set.view(torch.uint8) + is_other.view(torch.uint8)).cpu().numpy()
-    if digits.max(initial=0) > 1:
-        row, column = np.argwhere(digits > 1)[0].tolist()
-        raise HastenError(
-            f"Row {row}, bit {column} is {tensor[row, column].item()}, neither 0 nor 1.",
-            fix="Make bits of probabilities first, such as by `probabilities > 0.5`.",
-        )
-    text = (digits + ord("0")).tobytes().decode("ascii")
     width = tensor.shape[1]
-    return [text[row * width : (row + 1) * width] for row in range(len(tensor))]
+    host = tensor.detach().cpu()
+    strings: list[str] = []
+    for rows in torch.split(host, max(PIECE_CHARACTERS // max(width, 1), 1)):
+        is_set = rows != 0
+        is_other = is_set ^ (rows == 1)
+        # 0 and 1 as they are, 2 for all else.
+        digits = (is_set.view(torch.uint8) + is_other.view(torch.uint8)).numpy()
+        if digits.max(initial=0) > 1:
+            row, column = np.argwhere(digits > 1)[0].tolist()
+            raise HastenError(
+                f"Row {len(strings) + row}, bit {column} is {rows[row, column].item()}, neither 0 "
+                "nor 1.",
+                fix="Make bits of probabilities first, such as by `probabilities > 0.5`.",
+            )
+        text = (digits + ord("0")).tobytes().decode("ascii")
+        strings += [text[row * width : (row + 1) * width] for row in range(len(rows))]
+    return strings
 
 
 def _check_widths(lengths: Lengths, width: int) -> None:
