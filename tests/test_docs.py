@@ -149,5 +149,5 @@ def _default(value: object) -> str:
 
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text()
-    for page in (ROOT / "docs").glob("*.md"):
-        assert f": {page.name}\n" in navigation
+    for page in DOCS.rglob("*.md"):
+        assert f": {page.relative_to(DOCS)}\n" in navigation

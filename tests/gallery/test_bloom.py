@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, TensorDataset
 
+from hasten.data.encoders import NGrams
 from hasten.gallery.bloom import naive
 from hasten.gallery.bloom.about import WORKLOAD
 from hasten.gallery.bloom.data import (
@@ -23,15 +24,13 @@ from hasten.gallery.bloom.data import (
     LABELS,
     TRAINING_SEED,
     Persons,
-    encode_bits,
-    encode_labels,
     hash_positions,
     make_filter,
     make_persons,
     write_table,
 )
 from hasten.gallery.bloom.model import dice
-from hasten.gallery.bloom.task import SIZES, factory
+from hasten.gallery.bloom.task import SIZES, factory, make_dataset
 from hasten.task.seed import seed_everything
 from hasten.task.task import Task, training_device
 
@@ -114,9 +113,7 @@ def test_persons_look_like_a_register() -> None:
 def test_the_global_random_generators_are_left_untouched() -> None:
     seed_everything(3)
     python, numpy, torch_state = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    made = make_persons(100, seed=7)
-    encode_bits(made.bits)
-    encode_labels(made.given_name, made.surname)
+    make_dataset(100, seed=7)
     assert random.getstate() == python
     assert all(np.array_equal(a, b) for a, b in zip(np.random.get_state(), numpy, strict=True))
     assert torch.equal(torch.get_rng_state(), torch_state)
@@ -137,7 +134,7 @@ def test_a_two_gram_sets_as_many_bits_as_there_are_hashes() -> None:
 
 
 def test_labels_are_the_letter_two_grams_inside_each_name() -> None:
-    labels = encode_labels(["anna", "zoe"], ["lee", "az"])
+    labels = NGrams().encode(["anna", "zoe"], ["lee", "az"])
     found = [[naive.ALL_TWO_GRAMS[i] for i in row.nonzero().flatten().tolist()] for row in labels]
     # Not "al" or "ea", which cross from one name to the next, and no padding.
     assert found == [["an", "ee", "le", "na", "nn"], ["az", "oe", "zo"]]
@@ -153,12 +150,11 @@ def test_the_table_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         assert {name: table[name].tolist() for name in vars(persons)} == vars(persons)
 
 
-def test_the_fast_encoders_equal_the_slow_ones(persons: Persons) -> None:
+def test_the_task_has_the_data_of_the_script() -> None:
     slow = DataLoader(naive.load_dataset(300, seed=7), batch_size=300)
-    bits, labels = next(iter(slow))
-    assert torch.equal(encode_bits(persons.bits), bits)
-    assert torch.equal(encode_labels(persons.given_name, persons.surname), labels)
-    assert encode_bits(persons.bits).dtype == torch.float32
+    for ours, theirs in zip(make_dataset(300, seed=7).tensors, next(iter(slow)), strict=True):
+        assert torch.equal(ours, theirs)
+        assert ours.dtype == theirs.dtype == torch.float32
 
 
 def test_dice_is_two_thirds_where_one_of_two_guesses_is_the_only_true_two_gram() -> None:

@@ -12,7 +12,6 @@ from hasten.gallery.microbiome.data import (
     TRAINING_SEED,
     Samples,
     distances_in,
-    encode_reads,
     make_samples,
     pack_targets,
     trait_in,
@@ -23,6 +22,7 @@ from hasten.gallery.microbiome.evolution import (
     site_rates,
     with_reading_errors,
 )
+from hasten.gallery.microbiome.task import encode_reads
 from hasten.gallery.microbiome.tree import grow_tree, tips_of
 from hasten.gallery.microbiome.unifrac import unifrac_distances
 

@@ -1,4 +1,4 @@
-"""Made-up persons with their Bloom filters, and the encoders that turn them into tensors.
+"""Made-up persons with their Bloom filters, as a table.
 
 Everything here is a function of its arguments: no global random generator is read or changed.
 """
@@ -12,8 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from hasten.gallery.bloom.names import GIVEN_NAMES, SURNAMES, draw_names
 from hasten.host.files import write_atomically
@@ -97,28 +95,3 @@ def hash_positions(two_gram: str) -> list[int]:
     # An odd step shares no factor with 1024, so that the positions are all different.
     step = int.from_bytes(digest[8:], "little") | 1
     return [(start + i * step) % FILTER_BITS for i in range(HASHES)]
-
-
-def encode_bits(bits: list[str]) -> Tensor:
-    """Bit strings as floats, one row each."""
-    characters = np.frombuffer("".join(bits).encode("ascii"), np.uint8)
-    ones = characters.reshape(len(bits), FILTER_BITS) == ord("1")
-    return torch.from_numpy(ones).float()
-
-
-def encode_labels(given_names: list[str], surnames: list[str]) -> Tensor:
-    """Which of the 676 2-grams of letters occur in a person's names, one row each.
-
-    Names are lower-case ASCII; a pair with any other character is not a label.
-    """
-    # The space keeps 2-grams from crossing from one name to the other, the newline from row to row.
-    lines = [f"{given} {last}\n" for given, last in zip(given_names, surnames, strict=True)]
-    characters = np.frombuffer("".join(lines).encode("ascii"), np.uint8)
-    row = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
-    letter = characters.astype(np.int64) - ord("a")
-    is_letter = (letter >= 0) & (letter < 26)
-    at = np.flatnonzero(is_letter[:-1] & is_letter[1:])
-
-    labels = torch.zeros(len(lines), LABELS)
-    labels.numpy()[row[at], 26 * letter[at] + letter[at + 1]] = 1.0
-    return labels

@@ -7,11 +7,11 @@ from torch import nn
 from torch.optim import AdamW
 from torch.utils.data import TensorDataset
 
+from hasten.data.encoders import NGrams, bits_to_tensor
 from hasten.gallery.bloom.data import (
     EVALUATION_SEED,
+    FILTER_BITS,
     TRAINING_SEED,
-    encode_bits,
-    encode_labels,
     make_persons,
 )
 from hasten.gallery.bloom.model import BloomMLP, dice
@@ -50,5 +50,6 @@ def factory(size: str) -> Callable[[], Task]:
 def make_dataset(rows: int, seed: int) -> TensorDataset:
     persons = make_persons(rows, seed)
     return TensorDataset(
-        encode_bits(persons.bits), encode_labels(persons.given_name, persons.surname)
+        bits_to_tensor(persons.bits, width=FILTER_BITS),
+        NGrams().encode(persons.given_name, persons.surname),
     )

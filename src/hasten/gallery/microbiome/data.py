@@ -62,17 +62,6 @@ def _as_text(bases: Bases) -> list[list[str]]:
     return text
 
 
-def encode_reads(reads: list[list[str]]) -> Tensor:
-    """Tokens (samples, reads, letters) of reads that are all of one length, as many in each sample.
-
-    A letter that is none of ours is a base that was not read.
-    """
-    tokens = np.full(256, 1 + LETTERS.index("N"))
-    tokens[np.frombuffer(LETTERS.encode(), np.uint8)] = 1 + np.arange(len(LETTERS))
-    letters = np.frombuffer("".join(map("".join, reads)).encode("ascii"), np.uint8)
-    return torch.from_numpy(tokens[letters].reshape(len(reads), len(reads[0]), -1))
-
-
 def pack_targets(trait: Floats, distances: Floats) -> Tensor:
     """(samples, 2 + samples): trait, row number, distances to all samples of the set.
 

@@ -3,15 +3,18 @@ place for each sample, so that distances between the samples of a batch are thos
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 
+from torch import Tensor
 from torch.optim import AdamW
 from torch.utils.data import TensorDataset
 
+from hasten.data.encoders import Tokenizer
 from hasten.gallery.microbiome.data import (
     EVALUATION_SEED,
+    LETTERS,
     TRAINING_SEED,
     Samples,
-    encode_reads,
     make_samples,
     pack_targets,
 )
@@ -96,6 +99,16 @@ def make_dataset(shape: Size, rows: int, seed: int) -> TensorDataset:
     return TensorDataset(
         encode_reads(samples.reads), pack_targets(samples.trait, _unifrac(samples))
     )
+
+
+def encode_reads(reads: list[list[str]]) -> Tensor:
+    """Tokens (samples, reads, letters) of reads that are all of one length, as many in each sample.
+
+    A letter that is none of ours is a base that was not read.
+    """
+    known, unread = LETTERS[:-1], len(LETTERS)  # N is the last
+    tokens = Tokenizer(known, unknown_id=unread).encode(list(chain.from_iterable(reads)))
+    return tokens.ids.view(len(reads), len(reads[0]), -1)
 
 
 def distances_of(size: str) -> Floats:
