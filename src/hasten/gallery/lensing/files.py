@@ -121,4 +121,4 @@ def _remove_abandoned(parent: Path) -> None:
     for each in parent.glob(".*"):
         with suppress(FileNotFoundError):  # it was finished, or another process removes it
             if time.time() - each.stat().st_mtime > _ABANDONED_AFTER_S:
-                shutil.rmtree(each)
+                shutil.rmtree(each, ignore_errors=True)

@@ -77,7 +77,7 @@ def spiral(draw: Draw, galaxy: Galaxy) -> Array:
     return light.arms(
         galaxy.x,
         galaxy.y,
-        radius=draw.between(1.2, 3),
+        radius=draw.between(1, 2.2),
         pitch=draw.between(0.25, 0.6),
         axis_ratio=draw.between(0.5, 1),
         angle=draw.angle(),
