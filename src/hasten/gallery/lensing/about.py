@@ -20,11 +20,11 @@ WORKLOAD = Workload(
     sizes=(
         WorkloadSize(
             name="small",
-            shape="1,024 images of 3 x 48 x 48 at 3 scales, ResNet-18 of width 8, batch 32",
+            shape="1,024 images of 3 x 48 x 48 at 3 scales, 3 ResNet-18 of width 8, batch 32",
         ),
         WorkloadSize(
             name="small-files",
-            shape="1,024 files of 3 x 48 x 48 at 3 scales, ResNet-18 of width 8, batch 32",
+            shape="1,024 files of 3 x 48 x 48 at 3 scales, 3 ResNet-18 of width 8, batch 32",
         ),
         WorkloadSize(
             name="full",
@@ -36,7 +36,7 @@ WORKLOAD = Workload(
         ),
         WorkloadSize(
             name="full-scales",
-            shape="6,000 images of 3 x 64 x 64 at 3 scales, ResNet-18 of width 64, batch 64",
+            shape="6,000 images of 3 x 64 x 64 at 3 scales, 3 ResNet-18 of width 64, batch 64",
         ),
     ),
 )

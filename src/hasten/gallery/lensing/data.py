@@ -25,7 +25,7 @@ TRAINING_SEED = 40_240
 EVALUATION_SEED = 40_241
 """Of the images only: a run's own seed changes the training, never the data."""
 
-SOFTENING = 5.0
+_SOFTENING = 5.0
 """Counts up to which the stretch is linear, about the noise; above it is a logarithm."""
 _OLD, _YOUNG = (0.35, 0.75, 1.0), (1.0, 0.8, 0.65)
 """The light of stars in each band: old ones are red, young ones blue."""
@@ -57,7 +57,7 @@ def in_pieces(rows: int, work: Callable[[slice], None]) -> None:
 
 def stretch(counts: Array) -> Array:
     """What a network is shown: faint light as it is, bright light as its logarithm."""
-    stretched: Array = np.arcsinh(counts / np.float32(SOFTENING))
+    stretched: Array = np.arcsinh(counts / np.float32(_SOFTENING))
     return stretched
 
 

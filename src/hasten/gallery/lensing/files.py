@@ -35,7 +35,8 @@ def image_folder(rows: int, pixels: int, seed: int) -> Path:
     """The folder with these images; takes seconds the first time, nothing after that.
 
     Its name has a digest of what the images depend on, the code that makes them included. Many
-    processes may ask at once: each makes the folder, one of them is first, all use that one's.
+    processes may ask at once: each makes the folder, one of them is first, all use that one's. The
+    last bits are those of the processor that made them; another kind may round otherwise.
     """
     folder = cache_root() / "gallery" / "lensing" / _key(rows, pixels, seed)
     if not folder.is_dir():

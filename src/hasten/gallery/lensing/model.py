@@ -1,5 +1,7 @@
 """ResNet-18 as torchvision builds it, with the same parameters in the same places; its scales."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -71,19 +73,20 @@ def make_stage(channels_in: int, channels: int, stride: int) -> nn.Sequential:
 
 
 class ManyScales(nn.Module):
-    """One network that sees each image whole, at half and at a quarter of its pixels, and so on.
+    """A network that sees each image whole, one that sees it at half its pixels a side, and so on.
 
-    Logits of every scale, (rows, scales, classes): all scales are in one graph.
+    Logits of every scale, (rows, scales, classes): all scales are in one graph. The networks share
+    nothing: running statistics of BatchNorm that mix scales fit none of them.
     """
 
-    def __init__(self, network: nn.Module, scales: int) -> None:
+    def __init__(self, networks: Iterable[nn.Module]) -> None:
         super().__init__()
-        self.network = network
-        self.scales = scales
+        self.networks = nn.ModuleList(networks)
 
     def forward(self, images: Tensor) -> Tensor:
-        seen = [F.avg_pool2d(images, 2**scale) if scale else images for scale in range(self.scales)]
-        return torch.stack([self.network(each) for each in seen], dim=1)
+        seen = [F.avg_pool2d(images, 2**scale) for scale in range(len(self.networks))]
+        logits = [network(each) for network, each in zip(self.networks, seen, strict=True)]
+        return torch.stack(logits, dim=1)
 
 
 def loss_of_scales(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -68,7 +68,7 @@ class BasicBlock(nn.Module):
         return F.relu(out + self.downsample(x))
 
 
-class LensFinder(nn.Module):
+class ScaleNet(nn.Module):
     """A narrow ResNet-18 with dropout before its last layer."""
 
     def __init__(self, width: int = 8) -> None:
@@ -96,7 +96,18 @@ class LensFinder(nn.Module):
         return logits
 
 
-def train(model: nn.Module, dataset: LensDataset, epochs: int) -> list[float]:
+class LensFinder(nn.Module):
+    """A network for each scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nets = nn.ModuleList([ScaleNet() for _ in SCALES])
+
+    def forward(self, images: list[Tensor]) -> list[Tensor]:
+        return [net(image) for net, image in zip(self.nets, images, strict=True)]
+
+
+def train(model: LensFinder, dataset: LensDataset, epochs: int) -> list[float]:
     """Train in place. Returns the loss of every step."""
     loader = DataLoader(dataset, batch_size=BATCH_SIZE, shuffle=True)
     criterion = nn.CrossEntropyLoss()
@@ -105,12 +116,13 @@ def train(model: nn.Module, dataset: LensDataset, epochs: int) -> list[float]:
     model.train()
     for epoch in range(epochs):
         for images, labels in loader:
-            labels = labels.to(device)
+            images, labels = [image.to(device) for image in images], labels.to(device)
             optimizer.zero_grad()
-            loss = torch.zeros((), device=device)
-            for image in images:
-                loss = loss + criterion(model(image.to(device)), labels)
-            loss.backward()  # type: ignore[no-untyped-call]
+            outputs = model(images)
+            loss = criterion(outputs[0], labels)
+            for output in outputs[1:]:
+                loss = loss + criterion(output, labels)
+            loss.backward()
             optimizer.step()
             losses.append(loss.item())
         print(f"epoch {epoch + 1}: loss {sum(losses[-len(loader) :]) / len(loader):.4f}")
@@ -122,13 +134,15 @@ def predict(models: list[LensFinder], dataset: LensDataset, samples: int) -> lis
     total = torch.zeros(len(dataset))
     for model in models:
         model.eval()
-        model.dropout.train()
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.train()
         for _ in range(samples):
             scores = []
             for images, _labels in DataLoader(dataset, batch_size=BATCH_SIZE):
                 with torch.no_grad():
-                    outputs = [model(image.to(device)).softmax(dim=1)[:, 1] for image in images]
-                scores.append(torch.stack(outputs).mean(dim=0).cpu())
+                    outputs = torch.stack(model([image.to(device) for image in images]))
+                scores.append(outputs.softmax(dim=2)[:, :, 1].mean(dim=0).cpu())
             total += torch.cat(scores)
     return [score.item() for score in total / (len(models) * samples)]
 
@@ -153,7 +167,7 @@ def main() -> None:
     parser.add_argument("--evaluation-rows", type=int, default=256)
     parser.add_argument("--members", type=int, default=2, help="networks in the ensemble")
     parser.add_argument("--samples", type=int, default=5, help="of dropout, for each member")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0, help="of the first member")
     args = parser.parse_args()
 

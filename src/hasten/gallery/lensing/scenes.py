@@ -68,9 +68,11 @@ def lensed(draw: Draw, galaxy: Galaxy) -> Array:
 
 def companions(draw: Draw, galaxy: Galaxy) -> Array:
     """Two or three small galaxies nearby."""
-    two = _beside(draw, galaxy) + draw.between(0.4, 1) * _beside(draw, galaxy)
-    three: Array = two + draw.between(-0.6, 0.8).clip(0) * _beside(draw, galaxy)
-    return three
+    first, second, third = (_beside(draw, galaxy, draw.distance(), draw.angle()) for _ in range(3))
+    together: Array = (
+        first + draw.between(0.4, 1) * second + draw.between(-0.6, 0.8).clip(0) * third
+    )
+    return together
 
 
 def spiral(draw: Draw, galaxy: Galaxy) -> Array:
@@ -98,7 +100,6 @@ def ring(draw: Draw, galaxy: Galaxy) -> Array:
 def merger(draw: Draw, galaxy: Galaxy) -> Array:
     """A companion, and the tail that tides have drawn out of it: an arc with nothing opposite."""
     distance, angle = draw.distance(), draw.angle()
-    x, y = galaxy.x - distance * np.cos(angle), galaxy.y - distance * np.sin(angle)
     arc = light.tail(
         galaxy.x,
         galaxy.y,
@@ -107,12 +108,11 @@ def merger(draw: Draw, galaxy: Galaxy) -> Array:
         length=draw.between(0.8, 2),
         angle=angle,
     )
-    both: Array = _small_galaxy(draw, x, y) + draw.between(0.3, 1) * arc
+    both: Array = _beside(draw, galaxy, distance, angle) + draw.between(0.3, 1) * arc
     return both
 
 
-def _beside(draw: Draw, galaxy: Galaxy) -> Array:
-    distance, angle = draw.distance(), draw.angle()
+def _beside(draw: Draw, galaxy: Galaxy, distance: Array, angle: Array) -> Array:
     x, y = galaxy.x - distance * np.cos(angle), galaxy.y - distance * np.sin(angle)
     return _small_galaxy(draw, x, y)
 
@@ -128,4 +128,5 @@ def _small_galaxy(draw: Draw, x: Array, y: Array) -> Array:
     )
 
 
-LOOK_ALIKES: tuple[Callable[[Draw, Galaxy], Array], ...] = (companions, spiral, ring, merger)
+Scene = Callable[[Draw, Galaxy], Array]
+LOOK_ALIKES: tuple[Scene, ...] = (companions, spiral, ring, merger)

@@ -23,7 +23,7 @@ class Size:
     width: int
     batch_size: int
     scales: int
-    """1: the whole image; 3: at a half and at a quarter of its pixels too, the losses summed."""
+    """1: the whole image; 3: also at a half and a quarter of its side, each with a network."""
     dropout: float
     """Before the last layer."""
     files: bool
@@ -84,8 +84,8 @@ def factory(size: str) -> Callable[[], Task]:
 
 
 def make_model(shape: Size) -> nn.Module:
-    network = ResNet18(shape.width, dropout=shape.dropout)
-    return network if shape.scales == 1 else ManyScales(network, shape.scales)
+    networks = [ResNet18(shape.width, dropout=shape.dropout) for _ in range(shape.scales)]
+    return networks[0] if shape.scales == 1 else ManyScales(networks)
 
 
 def make_dataset(rows: int, pixels: int, seed: int) -> Dataset[tuple[Tensor, ...]]:
