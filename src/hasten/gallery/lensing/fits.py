@@ -40,7 +40,14 @@ def read_fits(path: Path) -> NDArray[np.float32]:
         if cards["BITPIX"] != -32:
             raise ValueError(f"BITPIX is {cards['BITPIX']}, not -32")
         values = np.frombuffer(content, ">f4", int(np.prod(shape)), start)
-    except (OSError, EOFError, zlib.error, KeyError, ValueError) as error:
+    except (
+        FileNotFoundError,
+        gzip.BadGzipFile,
+        EOFError,
+        zlib.error,
+        KeyError,
+        ValueError,
+    ) as error:
         raise HastenError(
             f"{path} is no image that can be read: {type(error).__name__}: {error}.",
             fix=f"Remove the folder {path.parent}; it is made again when it is needed.",
