@@ -1,7 +1,10 @@
-"""ResNet-18 as torchvision builds it, with the same parameters in the same places."""
+"""ResNet-18 as torchvision builds it, with the same parameters in the same places; its scales."""
+
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from hasten.gallery.lensing.data import BANDS, CLASSES
 
@@ -30,9 +33,13 @@ class ResidualBlock(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """One logit for each class. ``width`` is 64 in the original; a narrower one is for tests."""
+    """One logit for each class, of images of any size. ``width`` is 64 in the original.
 
-    def __init__(self, width: int = 64, classes: int = CLASSES) -> None:
+    ``dropout`` is of the features before the head, as Monte-Carlo dropout wants it; the original
+    has none, and none adds no module.
+    """
+
+    def __init__(self, width: int = 64, classes: int = CLASSES, dropout: float = 0.0) -> None:
         super().__init__()
         self.stem = nn.Sequential(
             nn.Conv2d(BANDS, width, 7, stride=2, padding=3, bias=False),
@@ -47,6 +54,8 @@ class ResNet18(nn.Module):
             make_stage(4 * width, 8 * width, stride=2),
         )
         self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        if dropout:
+            self.pool.append(nn.Dropout(dropout))
         self.head = nn.Linear(8 * width, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -63,5 +72,24 @@ def make_stage(channels_in: int, channels: int, stride: int) -> nn.Sequential:
     )
 
 
-def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
-    return (outputs.argmax(dim=1) == targets).float().mean()
+class ManyScales(nn.Module):
+    """A network that sees each image whole, one that sees it at half its pixels a side, and so on.
+
+    Logits of every scale, (rows, scales, classes): all scales are in one graph. The networks share
+    nothing: running statistics of BatchNorm that mix scales fit none of them.
+    """
+
+    def __init__(self, networks: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+
+    def forward(self, images: Tensor) -> Tensor:
+        seen = [F.avg_pool2d(images, 2**scale) for scale in range(len(self.networks))]
+        logits = [network(each) for network, each in zip(self.networks, seen, strict=True)]
+        return torch.stack(logits, dim=1)
+
+
+def loss_of_scales(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The sum of the cross entropies of the scales."""
+    losses = [F.cross_entropy(logits, targets) for logits in outputs.unbind(dim=1)]
+    return torch.stack(losses).sum()
