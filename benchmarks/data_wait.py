@@ -1,4 +1,4 @@
-"""Which share of a step is spent waiting for data, with data on the device and with data prefetched?
+"""Which share of a step is spent waiting for data, on the device or prefetched?
 
 A training by Hasten's engine takes its batches from the real loader or, as a perfect loader would
 give them, from batches that were made before and lie on the device. Both are the same run: short
@@ -32,7 +32,7 @@ from hasten.data.resident import ResidentLoader
 from hasten.measure.blocks import time_block, timed_steps, warm
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run
-from hasten.stats.paired import CONFIDENCE, ratio_interval
+from hasten.stats.paired import CONFIDENCE, MINIMUM_ROUNDS, ratio_interval
 from hasten.task.batch import RowsOf
 from hasten.task.load import build_task, load_factory
 from hasten.task.pipeline import Pipeline
@@ -56,12 +56,8 @@ def main() -> None:
                 rows.append(row | measure(task, kind, plan, device, arguments.seconds))
                 print(_line(rows[-1]), flush=True)
                 figures = {"bar": BAR, "confidence": CONFIDENCE, "rows": rows}
-                write_results(
-                    f"data-wait-{device.type}",
-                    figures,
-                    commit=arguments.commit,
-                    folder=arguments.out,
-                )
+                where = {"commit": arguments.commit, "folder": arguments.out}
+                write_results(f"data-wait-{device.type}", figures, **where)
     missed = [row for row in rows if row["share"] >= BAR]
     if missed and device.type == "cuda":
         sys.exit(1)
@@ -78,7 +74,7 @@ def measure(
     sources = {"real": (real, (AHEAD + 1) * MOST_BATCHES), "replayed": (replayed, 1)}
     took: dict[str, list[float]] = {name: [] for name in sources}
     order, started = random.Random(0), time.monotonic()
-    while time.monotonic() - started < seconds or len(took["real"]) < 8:
+    while time.monotonic() - started < seconds or len(took["real"]) < MINIMUM_ROUNDS:
         for name in order.sample(list(sources), 2):
             source, unmeasured = sources[name]
             unmeasured = unmeasured if device.type == "cuda" else 1
