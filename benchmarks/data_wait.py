@@ -42,8 +42,8 @@ from results_file import RESULTS, write_results
 BAR = 0.02
 GRAPH = Plan(parts={"fused_optimizer": {}, "recurrent_state": {}, "whole_step_graph": {}})
 REPLAYED_BYTES = 2**28
-"""Of batches that are kept: several times what a device caches. No loader of a larger data set
-could give batches that are in the cache already."""
+"""Of batches that are kept, or an epoch: several times what a device caches. No loader of a larger
+data set could give batches that are in the cache already."""
 BLOCK_S = 0.1
 
 
@@ -112,7 +112,8 @@ def _make_run(task: str, kind: str, plan: Plan, device: torch.device) -> Run:
 def _replay(run: Run, real: Iterator[Any]) -> Iterator[Any]:
     """Batches that are ready; to a captured step row numbers are, to an eager one tensors."""
     one = next(real)
-    kept = [one, *islice(real, max(REPLAYED_BYTES // _bytes_in(one), 32))]
+    enough = min(REPLAYED_BYTES // _bytes_in(one), len(run.pipeline.loader))
+    kept = [one, *islice(real, enough)]
     if not run.plan.parts:
         kept = [list(batch) if isinstance(batch, RowsOf) else batch for batch in kept]
     timed_steps(run, iter(kept), len(kept))
