@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hasten.records.cache import CacheListing, CacheRemoval, CacheVerification
 from hasten.records.explanation import Explanations
 from hasten.records.inference import InferenceReport
 from hasten.records.profile import ProfileReport
@@ -26,6 +27,9 @@ DOCUMENTS = {
     "prove": ProofReport,
     "train": TrainingSummary,
     "explain": Explanations,
+    "cache-ls": CacheListing,
+    "cache-verify": CacheVerification,
+    "cache-removal": CacheRemoval,
     "env": EnvironmentReport,
 }
 

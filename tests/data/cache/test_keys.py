@@ -5,14 +5,12 @@ import datetime
 import enum
 import functools
 import importlib
-import json
 import math
 import os
 import random
 import subprocess
 import sys
 import time
-import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -193,9 +191,7 @@ def test_fault_20_another_version_of_torch_or_numpy_is_another_key(
     from hasten.data.cache.keys import key
 
     before, known = key_of(take, 1), key.package_version
-    monkeypatch.setattr(
-        key, "package_version", lambda top: "0.1" if top == package else known(top)
-    )
+    monkeypatch.setattr(key, "package_version", lambda top: "0.1" if top == package else known(top))
     assert key_of(take, 1) != before
 
 
@@ -240,7 +236,7 @@ DISTINCT: list[Any] = [
 
 def test_different_arguments_have_different_keys() -> None:
     keys = [key_of(take, value) for value in DISTINCT]
-    for one, key in enumerate(keys):
+    for key in keys:
         same = [DISTINCT[other] for other, each in enumerate(keys) if each == key]
         assert len(same) == 1, same
     assert keys == [key_of(take, value) for value in DISTINCT]
@@ -248,7 +244,9 @@ def test_different_arguments_have_different_keys() -> None:
 
 def test_equal_content_has_one_key_wherever_it_lies() -> None:
     array = np.arange(12.0).reshape(3, 4)
-    assert key_of(take, array) == key_of(take, array.copy()) == key_of(take, np.asfortranarray(array))
+    assert (
+        key_of(take, array) == key_of(take, array.copy()) == key_of(take, np.asfortranarray(array))
+    )
     assert key_of(take, array[:, ::2]) == key_of(take, array[:, ::2].copy())
     tensor = torch.arange(6).reshape(2, 3)
     assert key_of(take, tensor.T) == key_of(take, tensor.T.contiguous())
@@ -259,7 +257,9 @@ def test_equal_content_has_one_key_wherever_it_lies() -> None:
 def test_a_call_has_one_key_however_it_is_written() -> None:
     def build(a: int, b: int = 2, *more: int, c: int = 3) -> None: ...
 
-    assert key_of(build, 1) == key_of(build, a=1) == key_of(build, 1, b=2) == key_of(build, 1, 2, c=3)
+    assert (
+        key_of(build, 1) == key_of(build, a=1) == key_of(build, 1, b=2) == key_of(build, 1, 2, c=3)
+    )
     assert key_of(build, 1, 2, 3) != key_of(build, 1, 2, c=3)
 
 
@@ -288,7 +288,7 @@ REFUSED: list[tuple[Any, str]] = [
 def test_what_has_no_digest_is_refused_with_its_name_type_and_what_to_do(
     value: Any, named: str
 ) -> None:
-    with pytest.raises(HastenError, match="argument 'value' of test_keys.take") as error:
+    with pytest.raises(HastenError, match=r"argument 'value' of test_keys\.take") as error:
         key_of(take, value)
     assert named in error.value.what
     assert "key=" in error.value.fix
@@ -347,13 +347,17 @@ def test_a_digest_of_a_file_is_remembered_only_once_the_file_is_settled(tmp_path
 
 def test_a_key_is_the_same_in_another_process(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
-        "WORDS = {'a', 'b', 'c', 'd'}\ndef build(x):\n    return x in WORDS or x in {'e', 'f', 'g'}\n"
+        "WORDS = {'a', 'b', 'c', 'd'}\n"
+        "def build(x):\n    return x in WORDS or x in {'e', 'f', 'g'}\n"
     )
-    code = (
-        "import sys, own; from test_keys import key_of\n"
-        "print(key_of(own.build, [{'x', 'y', 'z'}, (1, None), {'k': 2.5}]))"
-    )
-    paths = [str(tmp_path), str(Path(__file__).parent), *sys.path]
+    code = """
+import own
+from hasten.data.cache.keys.files import FileDigests
+from hasten.data.cache.keys.key import make_key
+arguments = {"x": [{"x", "y", "z"}, (1, None), {"k": 2.5}]}
+print(make_key(own.build, arguments, files=[], file_digests=FileDigests()).digest)
+"""
+    paths = [str(tmp_path), *sys.path]
     keys = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -365,23 +369,12 @@ def test_a_key_is_the_same_in_another_process(tmp_path: Path) -> None:
         for seed in range(3)
     }
     assert len(keys) == 1
-    assert json.dumps(keys.pop().strip()).isprintable()
 
 
-def test_a_builder_in_c_of_no_package_is_refused() -> None:
-    with pytest.raises(HastenError, match="is no code that can be read"):
-        key_of(types.SimpleNamespace(build=_c_function_of_nobody()).build)
-
-
-def _c_function_of_nobody() -> Any:
-    import ctypes
-
-    function = ctypes.pythonapi.Py_GetVersion
-    builtin = types.BuiltinFunctionType
-    assert not isinstance(function, builtin)
-
-    class Nobody(bytes):
+def test_code_in_c_of_no_package_is_refused() -> None:
+    class Nobodys(bytes):
         pass
 
-    Nobody.__module__ = "nobodys_module"
-    return Nobody(b"x").upper
+    Nobodys.__module__ = "nobodys_module"
+    with pytest.raises(HastenError, match="is no code that can be read"):
+        key_of(Nobodys(b"x").upper)

@@ -10,7 +10,7 @@ from typing import Any
 
 from hasten.data.cache import evict
 from hasten.data.cache.entry import BadEntryError, OpenEntry, write_entry
-from hasten.data.cache.folder import CacheFolder, size_of
+from hasten.data.cache.folder import FILES, CacheFolder, size_of
 from hasten.data.cache.keys.files import FileDigests, signature_of
 from hasten.data.cache.keys.key import Key, arguments_by_name, make_key
 from hasten.data.cache.parts import Parts, Progress
@@ -126,7 +126,7 @@ class DatasetCache:
 
     def _digests(self, folder: CacheFolder | None) -> FileDigests:
         if self._file_digests is None:
-            self._file_digests = FileDigests(folder.root / "files" if folder else None)
+            self._file_digests = FileDigests(folder.root / FILES if folder else None)
         return self._file_digests
 
     def _build_once(self, folder: CacheFolder, key: Key, build: Build) -> Any:
@@ -149,7 +149,7 @@ class DatasetCache:
             lock.acquire()
         except OSError as error:
             self._warn(
-                "unwritable",
+                "disk",
                 f"The cache folder {folder.root} cannot be written ({error.strerror}), so that "
                 f"results are not kept. Mend it, or name another: DatasetCache(folder=...).",
             )

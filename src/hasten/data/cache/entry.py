@@ -51,13 +51,15 @@ class OpenEntry:
     def __exit__(self, *exception: object) -> None:
         os.close(self._descriptor)
 
-    def manifest(self, key: str) -> CacheManifest:
+    def manifest(self, key: str, *, using: bool = True) -> CacheManifest:
+        """``using`` counts as a use, by which entries are kept or go."""
         descriptor, size = self._open(MANIFEST)
         try:
             if size > LARGEST_MANIFEST:
                 raise BadEntryError(f"its manifest has {size:,} bytes")
             manifest = _decode(os.read(descriptor, size))
-            self._note_use(descriptor)
+            if using:
+                self._note_use(descriptor)
         except (msgspec.DecodeError, RecursionError) as error:
             raise BadEntryError(f"its manifest cannot be read ({error})") from error
         finally:

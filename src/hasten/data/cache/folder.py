@@ -7,6 +7,7 @@
     <root>/data/<2 hex>/<key>.lock     held by whoever builds it
     <root>/data/<2 hex>/.new-*/        being written, locked by its writer
     <root>/data/<2 hex>/.trash-*/      being removed
+    <root>/files/                      digests of files that were read
 
 An entry appears and disappears by one rename. Only what has one of these names is touched, and no
 symbolic link is followed.
@@ -30,6 +31,7 @@ from hasten.records.cache import MANIFEST, CacheComplaint
 KEY = re.compile(r"[0-9a-f]{64}")
 SHARD = re.compile(r"[0-9a-f]{2}")
 NEW, TRASH = ".new-", ".trash-"
+FILES = "files"
 
 
 class Place(NamedTuple):
@@ -91,6 +93,10 @@ class CacheFolder:
             if path.name.startswith(TRASH) or _is_abandoned(path):
                 freed += size_of(path)
                 _delete(path)
+        for path in self._locks():
+            lock = FileLock(path, passing=True)
+            if lock.acquire(wait=False):
+                lock.release()
         return freed
 
     def places(self) -> list[Place]:
@@ -116,6 +122,10 @@ class CacheFolder:
         for shard in self._shards():
             found += [each for each in sorted(shard.iterdir()) if not _is_ours(each)]
         return [CacheComplaint(path=str(path), why=_what_it_is(path)) for path in found]
+
+    def _locks(self) -> list[Path]:
+        found = [each for shard in self._shards() for each in shard.glob("*.lock")]
+        return [each for each in found if _is_ours(each)]
 
     def _listed(self, wanted: Callable[[str], bool]) -> list[Path]:
         found = []

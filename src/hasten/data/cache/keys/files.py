@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 import stat
 import time
 from pathlib import Path
@@ -89,6 +90,13 @@ def signature_of(status: os.stat_result) -> Signature:
     return Signature(
         status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
     )
+
+
+def forget_digests(folder: Path) -> None:
+    """Those that were kept there, and nothing else."""
+    for path in folder.glob("*.json"):
+        if re.fullmatch(r"[0-9a-f]{32}", path.stem):
+            path.unlink(missing_ok=True)
 
 
 def names_a_file(text: str) -> bool:
