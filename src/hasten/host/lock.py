@@ -21,32 +21,37 @@ class FileLock:
 
     def acquire(self, *, wait: bool = True) -> bool:
         """Whether it is held now; always, where it waits."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         while True:
-            descriptor = os.open(
-                self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-            )
+            self._descriptor = os.open(self._path, flags, 0o600)
+            _OPEN.add(self)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-                if self._is_still_named(descriptor):
-                    self._descriptor, descriptor = descriptor, -1
-                    _HELD.add(self)
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                if self._is_still_named(self._descriptor):
                     return True
             except BlockingIOError:
+                self.forget()
                 return False
-            finally:
-                if descriptor >= 0:
-                    os.close(descriptor)
+            except BaseException:
+                self.forget()
+                raise
+            self._let_go()
 
     def release(self) -> None:
         if self._descriptor is None:
             return
         if self._passing:
             self._path.unlink(missing_ok=True)
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Said, and not only closed: a forked child may have the descriptor too."""
+        if self._descriptor is not None:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         self.forget()
 
     def forget(self) -> None:
-        """The lock stays with whoever else has the descriptor, and goes with the last."""
+        """Close it: the lock stays with whoever else has the descriptor, and goes with the last."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -67,11 +72,11 @@ class FileLock:
         self.release()
 
 
-_HELD: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
+_OPEN: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    for lock in list(_HELD):
+    for lock in list(_OPEN):
         lock.forget()
 
 

@@ -48,9 +48,17 @@ def entry_of(cache: DatasetCache) -> Path:
 
 
 def right(result: Any) -> bool:
-    return list(result) == ["squares", "n"] and bool(
-        (result["squares"] == np.arange(1000) ** 2).all()
-    )
+    assert list(result) == ["squares", "n"]
+    return bool((result["squares"] == np.arange(1000) ** 2).all())
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.rglob("*") if not each.is_dir())
+
+
+def ask(cache: DatasetCache, *sizes: int) -> list[int]:
+    """The last number of each, which is right whatever became of the cache."""
+    return [int(cache.get_or_build(make, n)["squares"][-1]) for n in sizes]
 
 
 @pytest.fixture
