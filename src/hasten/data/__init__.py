@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from hasten.data.cache.cached import cached as cached
     from hasten.data.cache.dataset_cache import DatasetCache as DatasetCache
     from hasten.data.strings import Strings as Strings
+    from hasten.report.building import BuildingBar as BuildingBar
 
 _HOMES = {
+    "BuildingBar": "hasten.report.building",
     "DatasetCache": "hasten.data.cache.dataset_cache",
     "Strings": "hasten.data.strings",
     "cached": "hasten.data.cache.cached",

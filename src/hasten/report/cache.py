@@ -24,9 +24,9 @@ def listing_card(listing: CacheListing) -> RenderableType:
     of = f"{size(listing.bytes)} of at most {size(listing.limit_bytes)}"
     where = f"in {printable(listing.folder)}"
     if not listing.entries:
-        head = Text("The cache is empty", style="bold").append(f" ({where}).", style="not bold")
+        head = _head("The cache is empty").append(f" ({where}).", style="not bold")
         return Group(head, *_complaints(listing.complaints))
-    head = Text(_count(len(listing.entries)), style="bold")
+    head = _head(_count(len(listing.entries)))
     head.append(f", {of}, {where}", style="not bold")
     return Group(head, Text(), _table(listing.entries), *_complaints(listing.complaints))
 
@@ -34,18 +34,26 @@ def listing_card(listing: CacheListing) -> RenderableType:
 def verification_card(verified: CacheVerification) -> RenderableType:
     where = f"in {printable(verified.folder)}"
     word = "BAD" if verified.removed else "GOOD"
-    head = Text(word, style="bold red" if verified.removed else "bold green")
-    head.append(f"  {_count(verified.good)} whole, {size(verified.bytes)}, {where}", style="")
+    head = _head(word, style="bold red" if verified.removed else "bold green")
+    head.append(
+        f"  {_count(verified.good)} whole, {size(verified.bytes)}, {where}",
+        style="not bold default",
+    )
     removed = _section("Bad ones, removed; they are built anew when asked for", verified.removed)
     return Group(head, *removed, *_complaints(verified.complaints))
 
 
 def removal_card(removal: CacheRemoval) -> RenderableType:
-    head = Text(f"Removed {_count(len(removal.removed))}", style="bold")
+    head = _head(f"Removed {_count(len(removal.removed))}")
     head.append(f", {size(removal.freed_bytes)}, in {printable(removal.folder)}", style="not bold")
     head.append(f"; left: {_count(removal.kept)}, {size(removal.kept_bytes)}", style="not bold")
     table: list[RenderableType] = [Text(), _table(removal.removed)] if removal.removed else []
     return Group(head, *table, *_complaints(removal.complaints))
+
+
+def _head(words: str, style: str = "bold") -> Text:
+    """On one line: there is a path in it."""
+    return Text(words, style=style, no_wrap=True, overflow="ignore")
 
 
 def _count(entries: int) -> str:
@@ -83,6 +91,6 @@ def _section(title: str, complaints: Sequence[CacheComplaint]) -> list[Renderabl
         return []
     rows: list[RenderableType] = []
     for each in complaints:
-        rows += [Text("  ").append_text(unbroken(printable(each.path)))]
+        rows += [unbroken(f"  {printable(each.path)}")]
         rows += [Rows([("", printable(each.why))], indent="    ")]
     return [Text(f"\n{title}", style="bold"), *rows]

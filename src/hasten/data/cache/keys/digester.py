@@ -131,8 +131,8 @@ _EXACT: dict[type, Feeder] = {
 def _feeders() -> list[Feeder]:
     """Those of packages that are not loaded have nothing to see: no value can be theirs."""
     found: list[Feeder] = [arrays.feed_numpy]
-    if "torch" in sys.modules:
+    if sys.modules.get("torch") is not None:
         found.append(arrays.feed_torch)
-    if "pandas" in sys.modules:
+    if sys.modules.get("pandas") is not None:
         found.append(tables.feed_pandas)
     return [*found, containers.feed_container, code.feed_code]

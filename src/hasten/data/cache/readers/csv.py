@@ -20,15 +20,21 @@ def read_csv(path: Path) -> dict[str, Any]:
             keep_default_na=False,
             na_values=[""],
             dtype_backend="numpy_nullable",
-            float_precision="round_trip",
             low_memory=False,
             index_col=False,
+            **_exactly(pandas.__version__),
         )
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise HastenError(
             f"{path} cannot be read as CSV: {error}.", fix="Mend the file."
         ) from error
     return {str(name): _column(table[name], path, str(name)) for name in table.columns}
+
+
+def _exactly(version: str) -> dict[str, str]:
+    """Floats to the last bit, which pandas reads unasked from 3.1 on."""
+    major, minor = (int(each) for each in version.split(".")[:2])
+    return {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
 
 
 def _column(column: Any, path: Path, name: str) -> Any:

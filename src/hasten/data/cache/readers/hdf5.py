@@ -41,4 +41,6 @@ def _dataset(h5py: Any, dataset: Any, path: Path, name: str) -> Any:
     values = np.asarray(dataset[()])
     if values.dtype.hasobject:
         refuse_column(path, name, f"is of type {dataset.dtype}, which no array has")
+    if values.dtype.metadata and not values.dtype.fields:
+        return values.view(values.dtype.str)  # h5py's notes on texts, which no array file has
     return values
