@@ -25,7 +25,7 @@ def hasten(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=120,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "COLUMNS": "80"},
+        env={**os.environ, "COLUMNS": "110"},
     )
 
 

@@ -113,7 +113,7 @@ class DatasetCache:
         if folder is None or key.digest in _keys_of_this_thread():
             return build(set())
         try:
-            return _read(folder, key.digest)
+            return read_entry(folder, key.digest)
         except BadEntryError:
             return self._build_once(folder, key, build)
 
@@ -134,7 +134,7 @@ class DatasetCache:
         try:
             if lock is not None:
                 try:
-                    return _read(folder, key.digest)  # whoever held the lock has built it
+                    return read_entry(folder, key.digest)  # whoever held the lock has built it
                 except BadEntryError:
                     pass
             return self._build(folder, key, build, keep=lock is not None)
@@ -232,7 +232,8 @@ class DatasetCache:
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
-def _read(folder: CacheFolder, key: str) -> Any:
+def read_entry(folder: CacheFolder, key: str) -> Any:
+    """A hit: the manifest, the sizes of its files, and maps of them."""
     with OpenEntry(folder.path(key)) as entry:
         return entry.result(entry.manifest(key))
 

@@ -4,7 +4,6 @@ packages by the package's version."""
 import builtins
 import functools
 import hashlib
-import importlib
 import importlib.util
 import operator
 import types
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hasten.data.cache.keys import classes
-from hasten.data.cache.keys.modules import feed_module
+from hasten.data.cache.keys.modules import feed_files, feed_module
 from hasten.data.cache.keys.packages import version_behind
 from hasten.data.cache.keys.references import Import, references_of
 
@@ -164,7 +163,8 @@ def _feed_globals(digester: "Digester", function: types.FunctionType, where: str
 
 
 def _feed_import(digester: "Digester", each: Import, namespace: dict[str, Any]) -> None:
-    """The user's own modules are imported, as calling the function would import them."""
+    """Of the user's own modules the files, and those of what they import: importing them here
+    would make every hit wait for what only building needs."""
     name = each.module
     if each.level:
         package = str(namespace.get("__package__") or "")
@@ -173,15 +173,8 @@ def _feed_import(digester: "Digester", each: Import, namespace: dict[str, Any]) 
     digester.write("import", name, version or "")
     if version is not None:
         return
-    try:
-        module = importlib.import_module(name)
-    except ImportError:
-        digester.write(MISSING)  # the function's own affair
-        return
-    for attribute in each.names:
-        digester.feed(getattr(module, attribute, module), f"{name}.{attribute}")
-    if not each.names:
-        digester.feed(module, name)
+    for attribute in ("", *each.names):  # a name may be a module too
+        feed_files(digester, f"{name}.{attribute}".rstrip("."))
 
 
 def _feed_c_function(digester: "Digester", value: Any, where: str) -> None:

@@ -58,13 +58,12 @@ def feed_container(digester: "Digester", value: Any, where: str) -> bool:
 
 def _feed_items(digester: "Digester", tag: str, items: Any, where: str) -> None:
     digester.write(tag, str(len(items)))
+    if set(map(type, items)) == {str}:
+        plain.feed_texts(digester, items, where)
+        return
     with digester.inside(items, where):
         for place, item in enumerate(items):
-            form = plain.FORMS.get(type(item))
-            if form is not None and type(item) is not str:
-                digester.write(type(item).__name__, form(item))  # quickly: there may be millions
-            else:
-                digester.feed(item, f"{where}[{place}]")
+            digester.feed(item, f"{where}[{place}]")
 
 
 def _feed_dictionary(digester: "Digester", value: dict[Any, Any], where: str) -> None:

@@ -41,7 +41,7 @@ class FileDigests:
         self._known: dict[str, Remembered] = {}
 
     def digest(self, path: Path) -> Remembered:
-        name = str(path.resolve())
+        name = str(path.absolute())
         with _open_plain(path) as file:
             now = signature_of(os.fstat(file.fileno()))
             known = self._known.get(name) or self._read(name)

@@ -7,7 +7,7 @@ import logging
 import struct
 import types
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,15 @@ FORMS: dict[type, Callable[[Any], bytes | str]] = {
 def is_time(value: object) -> bool:
     """Of a zone that its name tells all about."""
     return type(value) in (datetime.datetime, datetime.time) and type(value.tzinfo) in ZONES  # type: ignore[attr-defined]
+
+
+def feed_texts(digester: "Digester", texts: Sequence[str], where: str) -> None:
+    """All at once, since there may be a million."""
+    encoded = [_text(each) for each in texts]
+    digester.write("texts", repr([len(each) for each in encoded]), b"".join(encoded))
+    for place, text in enumerate(texts):
+        if "." in text or "/" in text:
+            feed_file_named(digester, text, f"{where}[{place}]")
 
 
 def feed_file_named(digester: "Digester", text: str, where: str) -> None:
