@@ -23,7 +23,7 @@ class FileLock:
         """Whether it is held now; always, where it waits."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         while True:
-            self._descriptor = os.open(self._path, flags, 0o600)
+            self._descriptor = os.open(self._path, flags, 0o644)
             _OPEN.add(self)
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -43,6 +43,12 @@ class FileLock:
         if self._passing:
             self._path.unlink(missing_ok=True)
         self._let_go()
+
+    def write(self, text: str) -> None:
+        """Into the file, for whoever finds it held; while it is held here."""
+        assert self._descriptor is not None
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, text.encode())
 
     def _let_go(self) -> None:
         """Said, and not only closed: a forked child may have the descriptor too."""

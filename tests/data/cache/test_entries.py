@@ -1,7 +1,9 @@
 """What goes into a cache comes out again: values, types, read-only, mapped."""
 
+import dataclasses
 import math
 import random
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -149,6 +151,39 @@ def test_a_function_is_called_once_for_each_argument(cache: DatasetCache, tmp_pa
     assert double.__name__ == "double"
 
 
+@dataclasses.dataclass
+class Table:
+    factor: int
+
+    def double(self, x: int) -> Any:
+        return np.full(2, 2 * self.factor * x)
+
+
+def test_a_method_has_its_object_in_its_key(cache: DatasetCache) -> None:
+    class Kept(Table):
+        double = cached(Table.double, cache=cache)  # type: ignore[assignment]
+
+    assert Kept(1).double(3).tolist() == [6, 6]
+    assert Kept(2).double(3).tolist() == [12, 12]
+    assert len(list(cache.folder.rglob("manifest.json"))) == 2
+
+
+def test_torch_that_the_builder_itself_imports_is_watched_too(tmp_path: Path) -> None:
+    code = """
+import sys, warnings
+from hasten.data import DatasetCache
+def draw(draws):
+    import torch
+    return (torch.rand(1) if draws else torch.ones(1)).numpy()
+warnings.simplefilter("error" if sys.argv[2] == "0" else "ignore")
+DatasetCache(sys.argv[1]).get_or_build(draw, int(sys.argv[2]))
+"""
+    for draws in ("0", "1"):
+        ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / draws), draws])
+        assert ended.returncode == 0
+        assert bool(list(tmp_path.glob(f"{draws}/data/*/*/manifest.json"))) == (draws == "0")
+
+
 def test_a_builder_may_call_cached_functions_and_their_code_counts(cache: DatasetCache) -> None:
     def make(n: int) -> Any:
         @cached(cache=cache)
@@ -238,8 +273,6 @@ def test_a_builder_that_asks_for_itself_does_not_wait_for_itself(cache: DatasetC
 
 
 def test_importing_the_cache_imports_no_torch() -> None:
-    import subprocess
-
     code = "import sys, hasten.data; assert 'numpy' not in sys.modules; hasten.data.cached;"
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -127,6 +127,8 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "code as a type": lambda entry: edit(
         entry, lambda m: m["arrays"][0].update(dtype="__import__('os').abort()")
     ),
+    "type that is no text": lambda entry: edit(entry, lambda m: m["arrays"][0].update(dtype="((")),
+    "type of types": lambda entry: edit(entry, lambda m: m["arrays"][0].update(dtype="[{1: 2}]")),
     "no such file": lambda entry: edit(entry, lambda m: m["result"]["values"][0].update(file=5)),
     "path out of it": lambda entry: edit(
         entry, lambda m: m["arrays"][0].update(name="../../../.lock")

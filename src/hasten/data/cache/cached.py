@@ -2,6 +2,7 @@
 
 import functools
 import os
+import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -39,6 +40,10 @@ class Cached(Wrapper, Generic[P, R]):
             self.function, arguments, lambda _: self.function(*args, **kwargs), self.files
         )
         return result
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """As a method: the object is its first argument, and part of the key."""
+        return self if instance is None else types.MethodType(self, instance)
 
     def __reduce__(self) -> str:
         """By its name, as a function: for other processes."""

@@ -112,10 +112,8 @@ class DatasetCache:
         key = make_key(builder, arguments, files=files, file_digests=digests)
         if folder is None or key.digest in _keys_of_this_thread():
             return build(set())
-        try:
-            return read_entry(folder, key.digest)
-        except BadEntryError:
-            return self._build_once(folder, key, build)
+        found = _find(folder, key.digest)
+        return found[0] if found else self._build_once(folder, key, build)
 
     def _folder(self) -> CacheFolder | None:
         try:
@@ -132,11 +130,9 @@ class DatasetCache:
     def _build_once(self, folder: CacheFolder, key: Key, build: Build) -> Any:
         lock = self._lock(folder, key)
         try:
-            if lock is not None:
-                try:
-                    return read_entry(folder, key.digest)  # whoever held the lock has built it
-                except BadEntryError:
-                    pass
+            found = _find(folder, key.digest) if lock is not None else None
+            if found:
+                return found[0]  # whoever held the lock has built it
             return self._build(folder, key, build, keep=lock is not None)
         finally:
             if lock is not None:
@@ -230,6 +226,14 @@ class DatasetCache:
         if about not in self._warned:
             self._warned.add(about)
             warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+def _find(folder: CacheFolder, key: str) -> tuple[Any] | None:
+    """The result, if it is there; no exception is left for that of a builder to hang on to."""
+    try:
+        return (read_entry(folder, key),)
+    except BadEntryError:
+        return None
 
 
 def read_entry(folder: CacheFolder, key: str) -> Any:

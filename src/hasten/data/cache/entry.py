@@ -28,6 +28,17 @@ from hasten.records.record import digest_of, to_json
 LARGEST_MANIFEST = 16 << 20
 USED_EVERY_S = 60
 """The time of the last use is the manifest's; it is not set at every one."""
+UNFIT = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RuntimeError,
+    SyntaxError,
+    MemoryError,
+)
+"""What numpy and Python raise for descriptions of arrays that are none."""
 _decode = msgspec.json.Decoder(CacheManifest).decode
 
 
@@ -77,7 +88,7 @@ class OpenEntry:
 
         try:
             return put_together(manifest.result, open_array)
-        except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        except UNFIT as error:
             raise BadEntryError(f"its manifest does not fit its arrays ({error})") from error
 
     def check_contents(self, manifest: CacheManifest) -> None:

@@ -121,7 +121,8 @@ class CacheFolder:
         ]
         for shard in self._shards():
             found += [each for each in sorted(shard.iterdir()) if not _is_ours(each)]
-        return [CacheComplaint(path=str(path), why=_what_it_is(path)) for path in found]
+        there = [path for path in found if os.path.lexists(path)]  # locks come and go
+        return [CacheComplaint(path=str(path), why=_what_it_is(path)) for path in there]
 
     def _locks(self) -> list[Path]:
         found = [each for shard in self._shards() for each in shard.glob("*.lock")]
@@ -190,7 +191,10 @@ def _what_it_is(path: Path) -> str:
 
 def _is_abandoned(path: Path) -> bool:
     """Its writer holds a lock on it until it has ended, in whatever way."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False  # its writer was done with it just now
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -17,7 +17,8 @@ class GlobalGenerators:
     def drawn_from(self) -> list[str]:
         """The names of those that moved since."""
         after = _states()
-        return [name for name, state in self._before.items() if after[name] != state]
+        before = {**_states_of_new_generators(), **self._before}
+        return [name for name, state in after.items() if before.get(name, state) != state]
 
 
 def _states() -> dict[str, Any]:
@@ -32,6 +33,15 @@ def _states() -> dict[str, Any]:
             states = torch.cuda.get_rng_state_all()
             found["torch.cuda"] = [state.numpy().tobytes() for state in states]
     return found
+
+
+def _states_of_new_generators() -> dict[str, Any]:
+    """Where torch stood when it was imported, perhaps by the builder itself."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    seeded = torch.Generator().manual_seed(torch.initial_seed())
+    return {"torch": seeded.get_state().numpy().tobytes()}
 
 
 def _numpy_state() -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ import types
 from typing import NamedTuple
 
 ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
-GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME"}
+GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 
 
 class Reference(NamedTuple):
