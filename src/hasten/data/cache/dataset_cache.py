@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hasten.data.cache import evict
-from hasten.data.cache.entry import BadEntryError, OpenEntry, write_entry
-from hasten.data.cache.folder import FILES, CacheFolder, size_of
-from hasten.data.cache.keys.files import FileDigests, signature_of
+from hasten.data.cache.entry import BadEntryError, OpenEntry
+from hasten.data.cache.folder import FILES, CacheFolder
+from hasten.data.cache.keeping import NotKeptError, keep_result, refuse_unsteady
+from hasten.data.cache.keys.files import FileDigests
 from hasten.data.cache.keys.key import Key, arguments_by_name, make_key
 from hasten.data.cache.parts import Parts, Progress
 from hasten.data.cache.parts import join as join_parts
 from hasten.data.cache.randomness import GlobalGenerators
-from hasten.data.cache.tree import TakenApart
 from hasten.errors import HastenError
 from hasten.host.amounts import parse_bytes
 from hasten.host.folders import cache_root
@@ -92,11 +92,13 @@ class DatasetCache:
             reason = work.why_in_process() if workers != 1 else None
             if reason:
                 self._warn(f"parts {reason}", f"Parts are built in this process: {reason}.")
-            results = work.build(workers, progress)
+            results = work.build(1 if reason else workers, progress)
             drawn |= work.drawn
             return join_parts(results) if join and results else results
 
-        return self.look_up(function, {"parts": work.parts, "args": args, "join": join}, build)
+        # Names that no parameter has, so that this is not the key of a plain call.
+        arguments = {"each part": work.parts, "further arguments": args, "joined": join}
+        return self.look_up(function, arguments, build)
 
     def look_up(
         self,
@@ -163,64 +165,12 @@ class DatasetCache:
         with _noted(key.digest):
             elsewhere: set[str] = set()
             result = build(elsewhere)
-        drawn = sorted({*generators.drawn_from(), *elsewhere})
-        if drawn:
-            self._warn(
-                f"random {key.builder}",
-                f"{key.builder} drew from the global random generator of {', '.join(drawn)}: its "
-                "result is another each time and is not kept. Give it a seed as an argument, and "
-                "a generator made of that.",
-            )
-            return result
-        changed = [path for path, known in key.files.items() if _signature(path) != known.signature]
-        if changed:
-            self._warn(
-                f"changed {changed[0]}",
-                f"{changed[0]} changed while {key.builder} was built: the result is not kept.",
-            )
-            return result
-        return self._keep(folder, key, result) if keep else result
-
-    def _keep(self, folder: CacheFolder, key: Key, result: Any) -> Any:
-        taken = TakenApart(result)
-        size = sum(array.nbytes for array in taken.arrays)
-        if not self._fits(size, key.builder):
-            return result
         try:
-            return self._write(folder, key, taken, result)
-        except OSError as error:
-            self._warn(
-                "disk",
-                f"The result of {key.builder} ({size:,} bytes) could not be kept in {folder.root}: "
-                f"{error.strerror or error}. Make room there, or name another folder: "
-                "DatasetCache(folder=...).",
-            )
+            refuse_unsteady(key, {*generators.drawn_from(), *elsewhere})
+            return keep_result(folder, key, result, self.limit_bytes) if keep else result
+        except NotKeptError as reason:
+            self._warn(reason.about, str(reason))
             return result
-
-    def _fits(self, size: int, builder: str) -> bool:
-        if size <= self.limit_bytes:
-            return True
-        self._warn(
-            f"large {builder}",
-            f"The result of {builder} has {size:,} bytes, more than the limit of the whole cache "
-            f"({self.limit_bytes:,} bytes): it is not kept. Raise the limit.",
-        )
-        return False
-
-    def _write(self, folder: CacheFolder, key: Key, taken: TakenApart, result: Any) -> Any:
-        """The result as every later call will get it."""
-        with folder.new(key.digest) as new:
-            manifest = write_entry(new, key.digest, key.builder, taken)
-            size = size_of(new)
-            if not self._fits(size, key.builder):
-                return result
-            with OpenEntry(new) as entry:
-                kept = entry.result(manifest)  # before anyone can remove it
-            with folder.lock_to_change():
-                folder.remove(folder.path(key.digest))  # a damaged one: there was no good one
-                evict.make_room(folder, size, self.limit_bytes)
-                os.rename(new, folder.path(key.digest))  # noqa: PTH104 - a folder
-        return kept
 
     def _warn(self, about: str, message: str) -> None:
         if about not in self._warned:
@@ -240,13 +190,6 @@ def read_entry(folder: CacheFolder, key: str) -> Any:
     """A hit: the manifest, the sizes of its files, and maps of them."""
     with OpenEntry(folder.path(key)) as entry:
         return entry.result(entry.manifest(key))
-
-
-def _signature(path: Path) -> object:
-    try:
-        return signature_of(path.stat())
-    except OSError:
-        return None
 
 
 def _keys_of_this_thread() -> set[str]:

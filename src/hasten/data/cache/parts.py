@@ -47,7 +47,7 @@ class Parts:
         """In order. ``workers`` is how many processes; the cores that are allowed if None."""
         tell = progress or (lambda done, total: None)
         count = min(workers or max(1, int(cores_allowed())), len(self.parts))
-        if count <= 1 or self.why_in_process():
+        if count <= 1:
             return self._build_here(tell)
         crew: list[_Member] = []
         try:
