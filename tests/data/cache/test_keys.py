@@ -163,6 +163,38 @@ def test_a_closure_and_a_partial_are_told_by_what_they_hold() -> None:
     assert key_of(functools.lru_cache(make(1))) != key_of(functools.lru_cache(make(2)))
 
 
+WRAPPED = """
+import contextlib, functools, torch
+@torch.no_grad()
+def quiet(x):
+    return x + 1
+@functools.singledispatch
+def shown(x):
+    return 1
+@shown.register
+def shown_int(x: int):
+    return 2
+@contextlib.contextmanager
+def around():
+    yield 3
+@functools.lru_cache
+def remembered(x):
+    return 4
+def build(x):
+    with around() as y:
+        return quiet(x) + shown(x) + y + remembered(x)
+"""
+
+
+@pytest.mark.parametrize("old", ["x + 1", "return 1", "return 2", "yield 3", "return 4"])
+def test_a_function_that_a_package_has_wrapped_is_seen(
+    module: Callable[..., Any], old: str
+) -> None:
+    before = key_of(module(WRAPPED), 1)
+    assert key_of(module(WRAPPED.replace(old, f"{old} + 10")), 1) != before
+    assert key_of(module(WRAPPED), 1) == before
+
+
 def test_functions_that_call_one_another_have_a_key(module: Callable[..., Any]) -> None:
     source = "def build(n):\n    return other(n)\ndef other(n):\n    return n and build(n - 1)\n"
     before = key_of(module(source), 1)

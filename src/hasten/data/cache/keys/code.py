@@ -123,11 +123,25 @@ def _constant(value: object) -> str:
 
 
 def _feed_own_among(digester: "Digester", function: types.FunctionType, where: str) -> None:
-    """Functions of the user's own that a package's wrapper calls."""
+    """Functions of the user's own that a package's wrapper holds, itself or in a dict or list."""
     held = [cell.cell_contents for cell in function.__closure__ or () if _is_full(cell)]
     for each in (*held, *(function.__defaults__ or ()), getattr(function, "__wrapped__", None)):
-        if isinstance(each, types.FunctionType | types.MethodType | functools.partial | type):
-            digester.feed(each, where)
+        inside = list(each.values()) if isinstance(each, dict) else each
+        for value in inside if isinstance(inside, list | tuple) else [each]:
+            if _is_own(value):
+                digester.feed(value, where)
+
+
+def _is_own(value: object) -> bool:
+    """Whether it is code of the user's, or a package's that is bound to something of theirs."""
+    if isinstance(value, types.FunctionType):
+        closed = value.__closure__ or hasattr(value, "__wrapped__")
+        return bool(closed) or version_behind(str(value.__globals__.get("__name__"))) is None
+    if isinstance(value, types.MethodType):
+        return _is_own(value.__func__) or version_behind(type(value.__self__).__module__) is None
+    if isinstance(value, type):
+        return version_behind(value.__module__) is None
+    return isinstance(value, functools.partial | Wrapper)
 
 
 def _feed_cell(digester: "Digester", cell: types.CellType, where: str) -> None:

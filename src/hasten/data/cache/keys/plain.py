@@ -5,6 +5,7 @@ import decimal
 import fractions
 import logging
 import struct
+import threading
 import types
 import zoneinfo
 from collections.abc import Callable, Sequence
@@ -49,7 +50,10 @@ FORMS: dict[type, Callable[[Any], bytes | str]] = {
     datetime.timezone: _printed,
     decimal.Decimal: _printed,
     fractions.Fraction: _printed,
-    logging.Logger: lambda value: value.name,  # what it writes is no part of a result
+    # What a logger writes and a lock guards is no part of a result.
+    logging.Logger: lambda value: value.name,
+    type(threading.Lock()): lambda _: "",
+    type(threading.RLock()): lambda _: "",
 }
 """By the exact type: a subclass may hold more. Only of types whose print is all that they are."""
 
