@@ -182,7 +182,11 @@ def _feed_import(digester: "Digester", each: Import, namespace: dict[str, Any]) 
     name = each.module
     if each.level:
         package = str(namespace.get("__package__") or "")
-        name = importlib.util.resolve_name("." * each.level + name, package)
+        try:
+            name = importlib.util.resolve_name("." * each.level + name, package)
+        except ImportError:
+            digester.write(MISSING)  # as calling the function will tell
+            return
     version = version_behind(name)
     digester.write("import", name, version or "")
     if version is not None:

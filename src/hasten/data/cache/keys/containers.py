@@ -35,7 +35,7 @@ def feed_container(digester: "Digester", value: Any, where: str) -> bool:
     elif isinstance(value, io.TextIOWrapper | io.BufferedReader | io.FileIO):
         _feed_open_file(digester, value, where)
     elif isinstance(value, enum.Enum):
-        digester.write("member", value.name)
+        digester.write("member", str(value.name))
         digester.feed(kind, f"the class of {where}")
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         _feed_fields(digester, value, where)
@@ -61,8 +61,8 @@ def _feed_items(digester: "Digester", tag: str, items: Any, where: str) -> None:
     if set(map(type, items)) == {str}:
         plain.feed_texts(digester, items, where)
         return
-    with digester.inside(items, where):
-        for place, item in enumerate(items):
+    with digester.inside(items) as fresh:
+        for place, item in enumerate(items if fresh else ()):
             digester.feed(item, f"{where}[{place}]")
 
 
@@ -71,8 +71,8 @@ def _feed_dictionary(digester: "Digester", value: dict[Any, Any], where: str) ->
     digester.write(type(value).__name__, str(len(value)))
     if isinstance(value, collections.defaultdict):
         digester.feed(value.default_factory, f"the default of {where}")
-    with digester.inside(value, where):
-        for key, item in value.items():
+    with digester.inside(value) as fresh:
+        for key, item in value.items() if fresh else ():
             digester.feed(key, f"a key of {where}")
             digester.feed(item, f"{where}[{key!r:.40}]")
 
@@ -80,8 +80,10 @@ def _feed_dictionary(digester: "Digester", value: dict[Any, Any], where: str) ->
 def _feed_set(digester: "Digester", value: Any, where: str) -> None:
     """Sorted: a set has another order in each process."""
     digester.write(type(value).__name__, str(len(value)))
-    for each in sorted(digester.apart(item, f"a member of {where}") for item in value):
-        digester.write("member", each)
+    with digester.inside(value) as fresh:
+        members = value if fresh else ()
+        for each in sorted(digester.apart(item, f"a member of {where}") for item in members):
+            digester.write("member", each)
 
 
 def _feed_open_file(digester: "Digester", file: Any, where: str) -> None:
@@ -95,7 +97,7 @@ def _feed_fields(digester: "Digester", value: Any, where: str) -> None:
     digester.feed(type(value), f"the class of {where}")
     names = [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)]
     names += sorted(set(getattr(value, "__dict__", {})) - set(names))
-    with digester.inside(value, where):
-        for name in names:
+    with digester.inside(value) as fresh:
+        for name in names if fresh else ():
             digester.write("field", name)
             digester.feed(getattr(value, name), f"{where}.{name}")

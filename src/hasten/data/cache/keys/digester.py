@@ -32,7 +32,7 @@ class Digester:
         self._waiting = bytearray()
         self._file_digests = file_digests
         self._seen: dict[int, tuple[int, object]] = {}
-        self._inside: set[int] = set()
+        self._inside: dict[int, int] = {}
         self.files: dict[Path, Remembered] = {}
 
     def hexdigest(self) -> str:
@@ -94,19 +94,25 @@ class Digester:
         return True
 
     @contextmanager
-    def inside(self, container: object, where: str) -> Iterator[None]:
-        if id(container) in self._inside:
-            raise HastenError(f"{where} contains itself.", fix="Pass something without a circle.")
-        self._inside.add(id(container))
+    def inside(self, container: object) -> Iterator[bool]:
+        """Whether what is in it is to be told: not where it leads back to a container that is
+        being told, such as a table of functions that look something up in that table."""
+        around = self._inside.get(id(container))
+        if around is not None:
+            self.write("circle", str(around))
+            yield False
+            return
+        self._inside[id(container)] = len(self._inside)
         try:
-            yield
+            yield True
         finally:
-            self._inside.remove(id(container))
+            del self._inside[id(container)]
 
     def apart(self, value: object, where: str) -> str:
         """The digest of one value by itself, for those that have no order among them."""
         other = Digester(self._file_digests)
         other.files = self.files
+        other._inside = self._inside
         other.feed(value, where)
         return other.hexdigest()
 
