@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -141,6 +142,22 @@ def test_clear_wants_a_yes(folder: Path) -> None:
     ended = hasten(folder, "clear", "--yes")
     assert ended.returncode == 0
     assert entries(folder) == []
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, 3), ("y", 0, 0)])
+def test_clear_asks_at_a_terminal(folder: Path, answer: str, code: int, left: int) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "hasten", "cache", "clear", "--folder", str(folder)]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.write(ours, f"{answer}\n".encode())
+        _, said = process.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert f"Remove all entries of {folder}? [y/N]" in said
+    assert process.returncode == code
+    assert len(entries(folder)) == left
 
 
 def test_what_is_not_the_caches_is_told_and_never_followed_or_deleted(

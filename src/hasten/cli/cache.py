@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hasten.cli.options import NamedPath, as_json
-from hasten.cli.output import print_json, print_rich
+from hasten.cli.output import print_json, print_rich, say
 from hasten.errors import HastenError
 
 in_folder = click.option(
@@ -79,25 +79,30 @@ def prune(limit: str | None, older_than: str | None, folder: Path | None, as_jso
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_folder
 @as_json
-def clear(yes: bool, folder: Path | None, as_json: bool) -> None:
-    """Remove all entries."""
+@click.pass_context
+def clear(context: click.Context, yes: bool, folder: Path | None, as_json: bool) -> None:
+    """Remove all entries.
+
+    Exit 0: done. 1: you said no. 2: a fault.
+    """
     from hasten.data.cache import upkeep
     from hasten.report.cache import removal_card
 
     root = _root(folder)
-    if not yes:
-        _ask(root)
+    if not yes and not _agreed(root):
+        say("Nothing was removed.")
+        context.exit(1)
     _show(upkeep.clear(root), removal_card, as_json)
 
 
-def _ask(root: Path) -> None:
+def _agreed(root: Path) -> bool:
     from hasten.report.text import printable
 
     if sys.stdin is None or not sys.stdin.isatty():
         raise HastenError(
             f"Nobody can be asked whether to clear the cache in {root}.", fix="Add --yes."
         )
-    click.confirm(f"Remove all entries of {printable(str(root))}?", abort=True, err=True)
+    return click.confirm(f"Remove all entries of {printable(str(root))}?", err=True)
 
 
 def _root(folder: Path | None) -> Path:

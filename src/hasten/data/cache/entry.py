@@ -117,9 +117,11 @@ class OpenEntry:
 
     def _open(self, name: str) -> tuple[int, int]:
         """Of a plain file in this folder, with its size."""
+        if "/" in name:
+            raise BadEntryError(f"{name!r:.40} lies elsewhere")
         try:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-            descriptor = os.open(Path(name).name, flags, dir_fd=self._descriptor)
+            descriptor = os.open(name, flags, dir_fd=self._descriptor)
         except (OSError, ValueError) as error:
             raise BadEntryError(f"{name!r:.40} cannot be opened ({error})") from error
         status = os.fstat(descriptor)
