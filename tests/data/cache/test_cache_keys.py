@@ -10,7 +10,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,15 +19,9 @@ import pandas as pd
 import pytest
 import torch
 
-from hasten.data.cache.keys.files import FileDigests
-from hasten.data.cache.keys.key import arguments_by_name, make_key
 from hasten.data.strings import Strings
 from hasten.errors import HastenError
-
-
-def key_of(builder: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
-    arguments = arguments_by_name(builder, args, kwargs)
-    return make_key(builder, arguments, files=[], file_digests=FileDigests()).digest
+from keyed import key_of
 
 
 def take(value: object) -> None:
@@ -300,7 +293,7 @@ class Stranger:
 
 
 REFUSED: list[tuple[Any, str]] = [
-    (Stranger(), "test_keys.Stranger"),
+    (Stranger(), "test_cache_keys.Stranger"),
     (np.random.default_rng(0), "numpy.random._generator.Generator"),
     (np.random.RandomState(0), "RandomState"),
     (torch.Generator(), "Generator"),
@@ -311,7 +304,7 @@ REFUSED: list[tuple[Any, str]] = [
     (torch.eye(2).to_sparse(), "Tensor"),
     (torch.empty(1, device="meta"), "Tensor"),
     (np.array([(1, None)], [("a", "i4"), ("b", "O")]), "ndarray"),
-    ({"deep": [Stranger()]}, "argument 'value' of test_keys.take['deep'][0]"),
+    ({"deep": [Stranger()]}, "argument 'value' of test_cache_keys.take['deep'][0]"),
     (np.random.default_rng(0).normal, "Generator"),
 ]
 
@@ -320,7 +313,7 @@ REFUSED: list[tuple[Any, str]] = [
 def test_what_has_no_digest_is_refused_with_its_name_type_and_what_to_do(
     value: Any, named: str
 ) -> None:
-    with pytest.raises(HastenError, match=r"argument 'value' of test_keys\.take") as error:
+    with pytest.raises(HastenError, match=r"argument 'value' of test_cache_keys\.take") as error:
         key_of(take, value)
     assert named in error.value.what
     assert "key=" in error.value.fix
@@ -351,44 +344,6 @@ def build(x):
     before = key_of(module(source), 1)
     assert key_of(module(source), 1) == before
     assert key_of(module(source.replace("return 1", "return 2")), 1) != before
-
-
-def test_a_file_counts_by_its_content(tmp_path: Path) -> None:
-    path = tmp_path / "table.csv"
-    for form in (Path, str):
-        path.write_text("a\n1\n")
-        before = key_of(take, form(path))
-        path.write_text("a\n2\n")
-        assert key_of(take, form(path)) != before
-        path.write_text("a\n1\n")
-        assert key_of(take, form(path)) == before
-    with path.open() as file:
-        assert key_of(take, file) not in (before, key_of(take, path))
-
-
-def test_a_path_to_nothing_or_to_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HastenError, match="cannot be read: No such file"):
-        key_of(take, tmp_path / "none")
-    with pytest.raises(HastenError, match="is not a file"):
-        key_of(take, tmp_path)
-
-
-def test_a_digest_of_a_file_is_remembered_only_once_the_file_is_settled(tmp_path: Path) -> None:
-    path, kept = tmp_path / "big.bin", tmp_path / "files"
-    path.write_bytes(b"1" * 1000)
-    FileDigests(kept).digest(path)
-    assert not kept.exists()  # written just now: it may change again unseen
-    long_ago = time.time() - 100
-    os.utime(path, (long_ago, long_ago))
-    while time.time() - path.stat().st_ctime < 2.1:
-        time.sleep(0.1)
-    first = FileDigests(kept).digest(path)
-    (memory,) = kept.iterdir()
-    memory.write_text(memory.read_text().replace(first.sha256, "f" * 64))
-    assert FileDigests(kept).digest(path).sha256 == "f" * 64  # so it was not read again
-    path.write_bytes(b"2" * 1000)
-    os.utime(path, (long_ago, long_ago))  # what sets the time back is seen all the same
-    assert FileDigests(kept).digest(path).sha256 not in ("f" * 64, first.sha256)
 
 
 def test_a_key_is_the_same_in_another_process(tmp_path: Path) -> None:
