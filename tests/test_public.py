@@ -19,6 +19,10 @@ PACKAGE = Path(hasten.__file__).parent
 
 COMMANDS = {
     "bench": ["TASK", "A", "B", "--save", "--against", "--inference", "--seed", "--json"],
+    "cache clear": ["--yes", "--folder", "--json"],
+    "cache ls": ["--folder", "--json"],
+    "cache prune": ["--limit", "--older-than", "--folder", "--json"],
+    "cache verify": ["--folder", "--json"],
     "env": ["--json"],
     "explain": ["TECHNIQUE", "--json"],
     "gallery": ["--json"],
@@ -46,8 +50,22 @@ COMMANDS = {
 }
 """Arguments and options of every command, in order."""
 
+
+def commands_of(group: click.Group, before: str = "") -> dict[str, click.Command]:
+    """By their words, those of a group under the group's."""
+    found: dict[str, click.Command] = {}
+    for name, command in group.commands.items():
+        words = f"{before}{name}"
+        inner = isinstance(command, click.Group)
+        found |= commands_of(command, f"{words} ") if inner else {words: command}
+    return found
+
+
+ALL_COMMANDS = commands_of(group)
+
 NAMES = [
     "CannotApply",
+    "DatasetCache",
     "Effect",
     "Every",
     "HastenError",
@@ -111,7 +129,7 @@ def test_the_techniques_are_known_without_torchs_compiler() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], *([c, "--help"] for c in COMMANDS)]
+    "arguments", [["--help"], ["--version"], *([*c.split(), "--help"] for c in COMMANDS)]
 )
 def test_help_imports_no_torch(arguments: list[str]) -> None:
     done = run_python("-X", "importtime", "-m", "hasten", *arguments)
@@ -159,30 +177,30 @@ def test_an_unknown_attribute_is_an_attribute_error() -> None:
 
 
 def test_the_commands_are_these() -> None:
-    assert sorted(group.commands) == sorted(COMMANDS)
+    assert sorted(ALL_COMMANDS) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_options_of_a_command_are_these(name: str) -> None:
-    assert parameters(group.commands[name]) == COMMANDS[name]
+    assert parameters(ALL_COMMANDS[name]) == COMMANDS[name]
 
 
-@pytest.mark.parametrize("name", sorted(group.commands))
+@pytest.mark.parametrize("name", sorted(ALL_COMMANDS))
 def test_every_command_has_json(name: str) -> None:
-    options = {option for each in group.commands[name].params for option in each.opts}
+    options = {option for each in ALL_COMMANDS[name].params for option in each.opts}
     assert "--json" in options
 
 
-@pytest.mark.parametrize("name", sorted(group.commands))
+@pytest.mark.parametrize("name", sorted(ALL_COMMANDS))
 def test_every_option_says_what_it_is(name: str) -> None:
-    options = [each for each in group.commands[name].params if isinstance(each, click.Option)]
+    options = [each for each in ALL_COMMANDS[name].params if isinstance(each, click.Option)]
     assert all(option.help for option in options)
 
 
-@pytest.mark.parametrize("name", ["", *sorted(group.commands)])
+@pytest.mark.parametrize("name", ["", *sorted({*group.commands, *ALL_COMMANDS})])
 def test_the_help_of_a_command_fits_a_screen(name: str) -> None:
     runner = CliRunner()
-    shown = runner.invoke(group, [*filter(None, [name]), "--help"], terminal_width=80)
+    shown = runner.invoke(group, [*name.split(), "--help"], terminal_width=80)
     assert shown.exit_code == 0
     lines = shown.output.splitlines()
     assert 3 < len(lines) <= 24
@@ -196,7 +214,7 @@ def test_help_has_two_spellings() -> None:
 
 
 def test_no_setting_is_read_from_an_environment_variable() -> None:
-    for command in (group, *group.commands.values()):
+    for command in (group, *group.commands.values(), *ALL_COMMANDS.values()):
         assert command.context_settings.get("auto_envvar_prefix") is None
         assert all(each.envvar is None for each in command.params)
 

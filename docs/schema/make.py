@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hasten.records.cache import CacheListing, CacheRemoval, CacheVerification
 from hasten.records.explanation import Explanations
 from hasten.records.gallery import Gallery
 from hasten.records.inference import InferenceReport
@@ -28,6 +29,9 @@ DOCUMENTS = {
     "train": TrainingSummary,
     "explain": Explanations,
     "gallery": Gallery,
+    "cache-ls": CacheListing,
+    "cache-verify": CacheVerification,
+    "cache-removal": CacheRemoval,
     "env": EnvironmentReport,
 }
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hasten.config import MemoryFormat as MemoryFormat
     from hasten.config import OptimizationLevel as OptimizationLevel
     from hasten.config import PerformanceConfig as PerformanceConfig
+    from hasten.data.cache.dataset_cache import DatasetCache as DatasetCache
     from hasten.errors import HastenError as HastenError
     from hasten.monitor.regions import profiled as profiled
     from hasten.optimizer import ModelOptimizer as ModelOptimizer
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CannotApply": "hasten.techniques.technique",
+    "DatasetCache": "hasten.data.cache.dataset_cache",
     "Effect": "hasten.techniques.technique",
     "Every": "hasten.train.every",
     "HastenError": "hasten.errors",

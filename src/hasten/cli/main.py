@@ -14,6 +14,7 @@ import click
 
 from hasten import __version__
 from hasten.cli.bench import bench
+from hasten.cli.cache import cache
 from hasten.cli.env import env
 from hasten.cli.explain import explain
 from hasten.cli.gallery import gallery
@@ -41,7 +42,7 @@ def hasten() -> None:
     """
 
 
-for command in (tune, train, profile, bench, prove, explain, gallery, env):
+for command in (tune, train, profile, bench, prove, explain, gallery, cache, env):
     hasten.add_command(command)
 
 

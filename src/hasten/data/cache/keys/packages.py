@@ -1,0 +1,62 @@
+"""Whose code a module is: Python's own, a package's with its version, or the user's."""
+
+import functools
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import platform
+import sys
+from pathlib import Path
+
+INSTALLED = {"site-packages", "dist-packages"}
+BY_VERSION = {"torch", "numpy"}
+"""By their version wherever they lie: a torch built from its sources is not read through."""
+
+
+def version_behind(module: str) -> str | None:
+    """What stands for all code of a module, such as ``numpy 2.4.6``; None for the user's own."""
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return f"python {platform.python_version()}"
+    if top in BY_VERSION or _is_installed(module, _file_of(module)):
+        version = package_version(top)
+        return f"{top} {version}" if version else None
+    return None
+
+
+@functools.cache
+def package_version(top: str) -> str | None:
+    """As its metadata says, without importing it; None where nobody knows."""
+    try:
+        return importlib.metadata.version(top)
+    except importlib.metadata.PackageNotFoundError:
+        names = importlib.metadata.packages_distributions().get(top, [])
+        if names:
+            return importlib.metadata.version(names[0])
+    version = getattr(sys.modules.get(top), "__version__", None)
+    return version if isinstance(version, str) else None
+
+
+@functools.cache
+def _is_installed(module: str, file: str | None) -> bool:
+    return file is not None and bool(INSTALLED & set(Path(file).parts))
+
+
+def _file_of(module: str) -> str | None:
+    """Without importing anything new."""
+    loaded = sys.modules.get(module)
+    if loaded is not None:
+        return getattr(loaded, "__file__", None) or next(
+            iter(getattr(loaded, "__path__", [])), None
+        )
+    spec = _find_spec(module.partition(".")[0])
+    if spec is None:
+        return None
+    return spec.origin or next(iter(spec.submodule_search_locations or []), None)
+
+
+def _find_spec(top: str) -> importlib.machinery.ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(top)
+    except ValueError:  # a module without a spec, such as one made by hand
+        return None

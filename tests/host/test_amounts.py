@@ -1,0 +1,41 @@
+"""Sizes and times as people write them."""
+
+import pytest
+
+from hasten.errors import HastenError
+from hasten.host.amounts import parse_bytes, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1000", 1000),
+        ("5GB", 5_000_000_000),
+        ("5 gb", 5_000_000_000),
+        ("1.5KiB", 1536),
+        ("2TB", 2 * 10**12),
+        ("7B", 7),
+    ],
+)
+def test_a_size_is_bytes(text: str, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("30d", 30 * 86_400)]
+)
+def test_a_time_is_seconds(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "5XB", "1e3", "nan", "5GB5", "٣GB "])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(HastenError, match="is not a size"):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["30", "d", "-1d", "5y"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(HastenError, match="is not a time"):
+        parse_duration(text)
