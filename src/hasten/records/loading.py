@@ -1,0 +1,87 @@
+"""How batches are loaded, how fast that was measured to be, and why not otherwise."""
+
+from typing import Literal
+
+from hasten.records.record import Record
+
+StartMethod = Literal["fork", "forkserver", "spawn"]
+Mode = Literal["own", "resident", "batched", "prefetched", "workers", "threads"]
+"""How a loader makes its batches; "own": as the user's loader does."""
+
+
+class WorkerSettings(Record, frozen=True, kw_only=True):
+    """Of a DataLoader that is rebuilt with worker processes."""
+
+    workers: int
+    prefetch: int = 2
+    """Batches that each worker makes ahead."""
+    persistent: bool = False
+    """Whether workers live on from epoch to epoch; the order stays the same."""
+    pin: bool = False
+    start: StartMethod | None = None
+    """How a worker process comes about; None: as torch does it here."""
+
+    @property
+    def ahead(self) -> int:
+        """Batches that may be ready or under way."""
+        return self.workers * self.prefetch
+
+    def __str__(self) -> str:
+        words = [f"{self.workers} worker{'s' if self.workers > 1 else ''}"]
+        words += [f"{self.prefetch} batches ahead each"]
+        words += ["persistent"] if self.persistent else []
+        words += ["pinned"] if self.pin else []
+        words += [f"started by {self.start}"] if self.start else []
+        return ", ".join(words)
+
+
+class ThreadSettings(Record, frozen=True, kw_only=True):
+    """Of a pool of threads that makes whole batches."""
+
+    threads: int
+    ahead: int
+    """Batches that may be ready or under way."""
+
+    def __str__(self) -> str:
+        return f"{self.threads} thread{'s' if self.threads > 1 else ''}, {self.ahead} batches ahead"
+
+
+class Refused(Record, frozen=True, kw_only=True):
+    """A way of loading that is not taken."""
+
+    mode: Mode
+    why: str
+
+
+class Rate(Record, frozen=True, kw_only=True):
+    """How fast one way of loading was, with nobody training."""
+
+    mode: Mode
+    how: str
+    """The setting in words; empty where the mode has none."""
+    rows_per_s: float
+    spread: float
+    """Relative: half of what lies between the fastest and the slowest turn, by the median."""
+    turns: int
+    seconds_per_batch: float
+    worker_bytes: int | None = None
+    """Memory that one worker process has for itself; None where there is none, or unknown."""
+
+
+class LoaderRating(Record, frozen=True, kw_only=True):
+    """The outcome of a search among ways of loading."""
+
+    mode: Mode
+    """The one that was chosen."""
+    workers: WorkerSettings | None = None
+    threads: ThreadSettings | None = None
+    rows_per_s: float | None
+    """None where nothing was measured."""
+    spread: float | None
+    why: str
+    rates: tuple[Rate, ...] = ()
+    """All that were measured, the user's own first."""
+    refused: tuple[Refused, ...] = ()
+    elapsed_s: float = 0.0
+    complete: bool = True
+    """Whether the search ended by itself, not by its deadline."""
