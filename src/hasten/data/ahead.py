@@ -43,6 +43,7 @@ class WorkersLoader(ForeseenLoader):
             )
         super().__init__(loader, random=random)
         self.settings = settings
+        self.in_turn = not settings.workers
         self._seeds = torch.Generator().manual_seed(torch.initial_seed())
         self._living: DataLoader[Any] | None = None
         self._seen: int | None = None
@@ -88,7 +89,7 @@ class _Source:
 
     def __init__(self, loader: DataLoader[Any], foresight: Foresight) -> None:
         feed = loader.batch_sampler
-        assert isinstance(feed, _Feed)  # put there by rebuild
+        assert isinstance(feed, Feed)  # put there by rebuild
         self._given = feed.begin(foresight)
         self._lives_on = loader.persistent_workers
         self._batches: Any = iter(loader)
@@ -129,13 +130,13 @@ def _ended_workers(batches: Any) -> str:
     return ", ".join(words)
 
 
-class _Feed:
+class Feed:
     """Stands where a DataLoader has its batch sampler, and says what was foreseen."""
 
     def __init__(self) -> None:
         self._indices: Iterator[Any] = iter(())
 
-    def begin(self, foresight: Foresight) -> deque[Any]:
+    def begin(self, foresight: Iterator[Any]) -> deque[Any]:
         """Of an epoch; returns where it will note what it said."""
         said: deque[Any] = deque()
 
@@ -152,20 +153,24 @@ class _Feed:
 
 
 def rebuild(
-    loader: DataLoader[Any], settings: WorkerSettings, *, generator: torch.Generator
+    loader: DataLoader[Any],
+    settings: WorkerSettings,
+    *,
+    generator: torch.Generator,
+    timeout_s: float | None = None,
 ) -> DataLoader[Any]:
     """A DataLoader with these workers that is fed with indices; draws from ``generator`` only."""
     watch = Watch(loader.collate_fn, loader.worker_init_fn)
     return DataLoader(
         loader.dataset,
-        batch_sampler=_Feed(),
+        batch_sampler=Feed(),
         num_workers=settings.workers,
         prefetch_factor=settings.prefetch,
         persistent_workers=settings.persistent,
         collate_fn=watch.collate,
         worker_init_fn=watch.begin,
         pin_memory=settings.pin and torch.accelerator.is_available(),
-        timeout=loader.timeout,
+        timeout=loader.timeout if timeout_s is None else timeout_s,
         generator=generator,
         multiprocessing_context=settings.start or loader.multiprocessing_context,
     )

@@ -44,7 +44,7 @@ class ForeseenLoader(StandIn):
         """Whether items may draw random numbers, which are then others than before."""
         self.order = Order(loader)
         self.in_turn = False
-        """Whether batches are made here, one by one, since making them ahead went wrong."""
+        """Whether batches are made here, one by one: as asked, or since it went wrong before."""
 
     def __iter__(self) -> Iterator[Any]:
         return _Epoch(self)

@@ -13,6 +13,7 @@ class WorkerSettings(Record, frozen=True, kw_only=True):
     """Of a DataLoader that is rebuilt with worker processes."""
 
     workers: int
+    """0: batches are made one after the other in the process itself."""
     prefetch: int = 2
     """Batches that each worker makes ahead."""
     persistent: bool = False
@@ -27,6 +28,8 @@ class WorkerSettings(Record, frozen=True, kw_only=True):
         return self.workers * self.prefetch
 
     def __str__(self) -> str:
+        if not self.workers:
+            return "no workers"
         words = [f"{self.workers} worker{'s' if self.workers > 1 else ''}"]
         words += [f"{self.prefetch} batches ahead each"]
         words += ["persistent"] if self.persistent else []
@@ -58,7 +61,7 @@ class Rate(Record, frozen=True, kw_only=True):
 
     mode: Mode
     how: str
-    """The setting in words; empty where the mode has none."""
+    """The setting in words."""
     rows_per_s: float
     spread: float
     """Relative: half of what lies between the fastest and the slowest turn, by the median."""
