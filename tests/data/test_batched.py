@@ -22,6 +22,7 @@ from torch.utils.data import (
 )
 
 from hasten.data.batched import BatchedLoader, cannot_batch
+from hasten.data.columns import ODD_TENSORS
 from hasten.errors import HastenError
 from torch_state import bits, random_settings
 
@@ -87,6 +88,14 @@ class Growing(BatchSampler):
         return 3
 
 
+class OtherBatches(Sampler[list[int]]):
+    """No BatchSampler, without a length; draws as it goes, and counts from the end."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for size in (3, 1, 4):
+            yield [int(index) - ROWS for index in torch.randint(2 * ROWS, (size,))]
+
+
 def own_generator() -> torch.Generator:
     return torch.Generator().manual_seed(8)
 
@@ -116,6 +125,8 @@ CASES: dict[str, Callable[[], Options]] = {
     "a batch sampler that draws as it goes": lambda: {
         "batch_sampler": Growing(SequentialSampler(range(ROWS)), 4, False)
     },
+    "any iterable of batches": lambda: {"batch_sampler": [[0, -1], (3,), torch.tensor([2, 2])]},
+    "batches drawn as they are asked for": lambda: {"batch_sampler": OtherBatches()},
     "its own generator": lambda: {"batch_size": 4, "shuffle": True, "generator": own_generator()},
     "a sampler with its own generator": lambda: {
         "batch_size": 4,
@@ -258,6 +269,55 @@ def test_the_strides_are_those_of_the_data_loader_where_a_layout_is_ambiguous(
     assert watch(BatchedLoader(loader), epochs=1) == watch(loader, epochs=1)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_tensors_that_are_views_of_others_are_gathered_as_they_are_stacked(workers: int) -> None:
+    tensors = [
+        torch.randn(3, ROWS).T,
+        torch.randn(2 * ROWS, 4)[::2, 1:3],
+        torch.randn(1, 5).expand(ROWS, 5),
+        torch.randn(ROWS, 4, 3).permute(0, 2, 1),
+        torch.randn(ROWS, 3, 2, 2).to(memory_format=torch.channels_last),
+    ]
+    options: Options = {"batch_size": 4, "shuffle": True, "num_workers": workers}
+    loader = DataLoader(TensorDataset(*tensors), **options)
+    assert watch(BatchedLoader(loader), epochs=2) == watch(loader, epochs=2)
+
+
+def test_an_empty_batch_is_the_error_that_it_ever_was() -> None:
+    for loader in (loaders := [make_loader({"batch_sampler": [[0], []]}) for _ in range(2)]):
+        source = iter(loader if loader is loaders[0] else BatchedLoader(loader))
+        next(source)
+        with pytest.raises(IndexError, match="list index out of range"):
+            next(source)
+
+
+def test_a_row_beyond_the_data_fails_in_its_turn_and_not_before() -> None:
+    sampler = lambda: SubsetRandomSampler(range(ROWS + 1))  # noqa: E731
+    given = []
+    for make in (lambda loader: loader, BatchedLoader):
+        torch.manual_seed(1)
+        source = iter(make(make_loader({"batch_size": 2, "sampler": sampler()})))
+        given.append(0)
+
+        def count(source: Iterator[Any] = source) -> None:
+            for _ in source:
+                given[-1] += 1
+
+        with pytest.raises(IndexError):
+            count()
+    assert given[0] == given[1] > 1
+
+
+def test_writing_to_one_batch_does_not_concern_the_gradients_of_another() -> None:
+    batches = iter(BatchedLoader(of_tensor(torch.randn(4, 3))))
+    (first,), (second,) = next(batches), next(batches)
+    weight = torch.ones(3, requires_grad=True)
+    loss = (first * weight).sum()
+    second.zero_()
+    loss.backward()
+    assert torch.equal(weight.grad, first.sum(0))  # type: ignore[arg-type]
+
+
 class OtherTensors(TensorDataset):
     pass
 
@@ -278,16 +338,11 @@ class OtherTensor(Tensor):
     pass
 
 
-class OtherBatches(Sampler[list[int]]):
-    def __iter__(self) -> Iterator[list[int]]:
-        yield [0]
-
-
 def of_tensor(tensor: Tensor) -> DataLoader[Any]:
     return DataLoader(TensorDataset(tensor), batch_size=2)
 
 
-NOT_PLAIN = "its tensors are not plain contiguous CPU tensors without gradients"
+SINGLE = "it gives single items (batch_size=None), not batches"
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a list": (lambda: [1], "it is a list, not a plain DataLoader"),
     "a loader of its own class": (
@@ -308,7 +363,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a stream": (
         lambda: DataLoader(Stream()),
-        "its dataset is a Stream, not a plain TensorDataset",
+        "its dataset is a Stream, a stream without indices",
     ),
     "a collate function": (
         lambda: make_loader({"collate_fn": lambda rows: rows}),
@@ -316,29 +371,23 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no batches": (
         lambda: make_loader({"batch_size": None}),
-        "it has a collate function of its own",
+        SINGLE,
     ),
     "no batches, collated": (
         lambda: make_loader({"batch_size": None, "collate_fn": torch.utils.data.default_collate}),
-        "it does not make batches by a BatchSampler",
+        SINGLE,
     ),
-    "another batch sampler": (
-        lambda: make_loader({"batch_sampler": OtherBatches()}),
-        "it does not make batches by a BatchSampler",
+    "gradients": (lambda: of_tensor(torch.ones(4, requires_grad=True)), ODD_TENSORS),
+    "a tensor subclass": (lambda: of_tensor(torch.ones(4).as_subclass(OtherTensor)), ODD_TENSORS),
+    "a parameter": (
+        lambda: of_tensor(nn.Parameter(torch.ones(4), requires_grad=False)),
+        ODD_TENSORS,
     ),
-    "gradients": (lambda: of_tensor(torch.ones(4, requires_grad=True)), NOT_PLAIN),
-    "a transposed tensor": (lambda: of_tensor(torch.ones(4, 3).T), NOT_PLAIN),
-    "a channels-last tensor": (
-        lambda: of_tensor(torch.ones(4, 3, 2, 2).to(memory_format=torch.channels_last)),
-        NOT_PLAIN,
-    ),
-    "a tensor subclass": (lambda: of_tensor(torch.ones(4).as_subclass(OtherTensor)), NOT_PLAIN),
-    "a parameter": (lambda: of_tensor(nn.Parameter(torch.ones(4), requires_grad=False)), NOT_PLAIN),
-    "a tensor elsewhere": (lambda: of_tensor(torch.ones(4, device="meta")), NOT_PLAIN),
-    "a sparse tensor": (lambda: of_tensor(torch.eye(4).to_sparse()), NOT_PLAIN),
+    "a tensor elsewhere": (lambda: of_tensor(torch.ones(4, device="meta")), ODD_TENSORS),
+    "a sparse tensor": (lambda: of_tensor(torch.eye(4).to_sparse()), ODD_TENSORS),
     "one odd tensor of two": (
-        lambda: DataLoader(TensorDataset(torch.ones(3), torch.ones(4, 3).T)),
-        NOT_PLAIN,
+        lambda: DataLoader(TensorDataset(torch.ones(3), torch.ones(3, requires_grad=True))),
+        ODD_TENSORS,
     ),
 }
 

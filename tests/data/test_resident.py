@@ -220,7 +220,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no batches": (
         lambda: DataLoader(PLAIN, batch_size=None),
-        "it has a collate function of its own",
+        "it gives single items (batch_size=None), not batches",
     ),
     "a sampler of one's own": (
         lambda: DataLoader(PLAIN, sampler=MyRandom(PLAIN)),

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hasten.data.epochs import EpochStart, begin_at
 from hasten.data.stand_in import StandIn
 from hasten.runtime import fallback
-from hasten.runtime.epochs import EpochStart, begin_at
 from hasten.task.seed import random_state, restore_random_state
 
 if TYPE_CHECKING:

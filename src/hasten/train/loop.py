@@ -8,6 +8,7 @@ import math
 import time
 from typing import Any
 
+from hasten.data.epochs import EpochStart
 from hasten.errors import HastenError
 from hasten.records.applied import Applied
 from hasten.records.checkpoint import Position
@@ -18,7 +19,6 @@ from hasten.records.training import (
     StepEvent,
     TrainingSummary,
 )
-from hasten.runtime.epochs import EpochStart
 from hasten.runtime.evaluate import evaluate
 from hasten.runtime.loading import Epoch
 from hasten.runtime.memory import read_memory

@@ -7,9 +7,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.utils.data import IterableDataset
 
-from hasten.errors import HastenError
-from hasten.records.checkpoint import Manifest
-from hasten.runtime.epochs import (
+from hasten.data.epochs import (
     EpochStart,
     cannot_repeat,
     cannot_skip,
@@ -18,6 +16,8 @@ from hasten.runtime.epochs import (
     own_states,
     start_workers,
 )
+from hasten.errors import HastenError
+from hasten.records.checkpoint import Manifest
 from hasten.runtime.loading import Epoch
 from hasten.runtime.run import Run
 from hasten.task.digest import digest

@@ -18,8 +18,7 @@ from torch.utils.data import (
 )
 
 from hasten.data.batched import BatchedLoader
-from hasten.data.resident import ResidentLoader
-from hasten.runtime.epochs import (
+from hasten.data.epochs import (
     EpochStart,
     begin_at,
     cannot_repeat,
@@ -27,6 +26,7 @@ from hasten.runtime.epochs import (
     own_states,
     restore_own,
 )
+from hasten.data.resident import ResidentLoader
 from hasten.task.seed import random_state, restore_random_state, seed_everything
 
 ROWS = 22

@@ -24,7 +24,7 @@ from torch.utils.data import (
 )
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from hasten.data.resident import cannot_draw_at_once
+from hasten.data.order import cannot_draw_at_once
 from hasten.task.digest import digest
 from hasten.task.seed import random_state, restore_random_state, same_host_random_state
 from hasten.task.traits import draws_random
