@@ -47,6 +47,7 @@ COMMANDS = {
 
 NAMES = [
     "CannotApply",
+    "DataPipelineOptimizer",
     "Effect",
     "Every",
     "HastenError",
@@ -65,6 +66,7 @@ NAMES = [
     "Task",
     "Technique",
     "TrainingOptimizer",
+    "create_optimized_dataloader",
     "evaluate",
     "fit",
     "profiled",

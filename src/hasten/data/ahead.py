@@ -103,10 +103,10 @@ class _Source:
             return foreseen, next(self._batches)
         except StopIteration:
             return None, None
-        except RuntimeError as error:
+        except (RuntimeError, ConnectionError, EOFError) as error:
             dead = _ended_workers(self._batches)
             if not dead:
-                raise
+                raise  # the dataset's own, which has the worker's traceback
             self._batches._shutdown_workers()
             raise HastenError(
                 f"Loader {dead}, while batch {self._number} of the epoch was to come.",

@@ -10,7 +10,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from hasten.data.foresight import Foresight, same_indices
 from hasten.data.manner import make_batch
 from hasten.data.order import Order
-from hasten.data.stand_in import StandIn
+from hasten.data.resumable import Resumable
 from hasten.data.watched import Drew
 
 OTHER_STREAM = "same distribution, other stream"
@@ -27,7 +27,7 @@ class Source(Protocol):
         """Stop whoever makes them; twice is fine."""
 
 
-class ForeseenLoader(StandIn):
+class ForeseenLoader(Resumable):
     """Yields what ``loader`` would, bit for bit.
 
     The user's own sampler is asked, and random generators are drawn from, at the moments when the
@@ -37,17 +37,16 @@ class ForeseenLoader(StandIn):
     """
 
     def __init__(self, loader: DataLoader[Any], *, random: bool = False) -> None:
-        self.loader = loader
+        super().__init__(loader, Order(loader))
         self.notes: list[str] = []
         """What came otherwise than expected while it ran."""
         self.random = random
         """Whether items may draw random numbers, which are then others than before."""
-        self.order = Order(loader)
         self.in_turn = False
         """Whether batches are made here, one by one: as asked, or since it went wrong before."""
 
-    def __iter__(self) -> Iterator[Any]:
-        return _Epoch(self)
+    def _batches(self, given: int) -> Iterator[Any]:
+        return _Epoch(self, given)
 
     def start(self, foresight: Foresight) -> Source:
         raise NotImplementedError
@@ -71,14 +70,16 @@ class ForeseenLoader(StandIn):
 class _Epoch:
     """An iterator, not a generator: after an error, as of a broken row, it goes on behind it."""
 
-    def __init__(self, owner: ForeseenLoader) -> None:
-        """Draws what the user's loader draws when it begins."""
+    def __init__(self, owner: ForeseenLoader, given: int) -> None:
+        """Draws what the user's loader draws when it begins, and for the first ``given`` batches,
+        which are left out."""
         self._owner = owner
         self._source: Source | None = None
-        self._foresight = None if owner.in_turn else Foresight(owner.order)
-        self._indices = iter(owner.order)
+        self._foresight = None if owner.in_turn else Foresight(owner.order, given)
+        self._indices = owner.order.behind(given)
+        self._draws_late = not owner.loader.num_workers and not given
+        """Whether the sampler is first asked for the first batch, not when workers start."""
         if owner.loader.num_workers and self._foresight is not None:
-            # They are told the first indices when they start; else those come with the first batch.
             self._source = owner.start(self._foresight)
 
     def __iter__(self) -> Iterator[Any]:
@@ -86,7 +87,8 @@ class _Epoch:
 
     def __next__(self) -> Any:
         if self._source is None and self._foresight is not None:
-            self._foresight.catch_up()
+            if self._draws_late:
+                self._foresight.catch_up()
             self._source = self._owner.start(self._foresight)
         try:
             wanted = next(self._indices)

@@ -88,3 +88,11 @@ class LoaderRating(Record, frozen=True, kw_only=True):
     elapsed_s: float = 0.0
     complete: bool = True
     """Whether the search ended by itself, not by its deadline."""
+    fell_back: str | None = None
+    """Why the way that was chosen was left while it ran; ``mode`` is then "own"."""
+
+    def lines(self) -> tuple[str, ...]:
+        """What was chosen and why, then why not each other way."""
+        said = [f"{self.mode}: {self.why}"]
+        said += [f"fell back: {self.fell_back}"] if self.fell_back else []
+        return (*said, *(f"not {each.mode}: {each.why}" for each in self.refused))
