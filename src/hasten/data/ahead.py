@@ -1,5 +1,6 @@
 """Batches made ahead by worker processes, in the order and with the randomness of a DataLoader."""
 
+import multiprocessing.connection
 import pickle
 import weakref
 from collections import deque
@@ -17,6 +18,9 @@ from hasten.data.reach import fingerprint
 from hasten.data.watched import Watch
 from hasten.errors import HastenError, in_a_line
 from hasten.records.loading import WorkerSettings
+
+DYING_S = 1.0
+"""A process whose connection broke is gone by then."""
 
 
 class WorkersLoader(ForeseenLoader):
@@ -104,7 +108,8 @@ class _Source:
         except StopIteration:
             return None, None
         except (RuntimeError, ConnectionError, EOFError) as error:
-            dead = _ended_workers(self._batches)
+            dying_s = 0.0 if isinstance(error, RuntimeError) else DYING_S
+            dead = _ended_workers(self._batches, dying_s)
             if not dead:
                 raise  # the dataset's own, which has the worker's traceback
             self._batches._shutdown_workers()
@@ -119,8 +124,9 @@ class _Source:
             self._batches._shutdown_workers()
 
 
-def _ended_workers(batches: Any) -> str:
-    """In words; "" where all live."""
+def _ended_workers(batches: Any, dying_s: float) -> str:
+    """In words; "" where all live, and none ends within ``dying_s``."""
+    multiprocessing.connection.wait([each.sentinel for each in batches._workers], dying_s)
     dead = [(at, each) for at, each in enumerate(batches._workers) if not each.is_alive()]
     words = []
     for at, each in dead:

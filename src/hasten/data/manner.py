@@ -51,6 +51,17 @@ class Manner:
 
 
 def manner_of(loader: DataLoader[Any]) -> Manner:
+    found = manner_at_sight(loader)
+    if found is not None:
+        return found
+    try:
+        return in_a_copy(lambda: _read_twice(loader), LIMIT_S)
+    except CopyFailed as failure:
+        return Manner(unknown=f"its items could not be read in a copy of this process: {failure}")
+
+
+def manner_at_sight(loader: DataLoader[Any]) -> Manner | None:
+    """What can be told without reading an item; None where nothing stands against it."""
     dataset = loader.dataset
     if isinstance(dataset, IterableDataset):
         return Manner(
@@ -65,11 +76,7 @@ def manner_of(loader: DataLoader[Any]) -> Manner:
             handles=f"its dataset holds open files, {', '.join(handles)}, which forked processes "
             "would share and read wrongly"
         )
-    try:
-        found: Manner = in_a_copy(lambda: _read_twice(loader), LIMIT_S)
-    except CopyFailed as failure:
-        return Manner(unknown=f"its items could not be read in a copy of this process: {failure}")
-    return found
+    return None
 
 
 def _read_twice(loader: DataLoader[Any]) -> Manner:
