@@ -4,11 +4,9 @@ One of the few places with a broad except: whatever the user's code or a techniq
 becomes a reply, and the tuner goes on.
 """
 
-import ctypes
 import faulthandler
 import math
 import os
-import signal
 import struct
 import sys
 import time
@@ -21,6 +19,7 @@ import msgspec
 from hasten.config import OptimizationLevel, PerformanceConfig
 from hasten.errors import HastenError
 from hasten.host.environment import read_environment
+from hasten.host.forked import die_with
 from hasten.measure import digests, messages, numerics
 from hasten.measure.blocks import has_workers, prefetched, time_block, timed_steps, warm
 from hasten.measure.ceilings import measure_ceilings
@@ -48,8 +47,6 @@ from hasten.task.seed import seed_everything
 from hasten.task.task import Task
 from hasten.task.traits import read_traits
 from hasten.techniques import registry
-
-PR_SET_PDEATHSIG = 1
 
 
 class Child:
@@ -296,19 +293,8 @@ def _write_all(descriptor: int, content: bytes) -> None:
         content = content[os.write(descriptor, content) :]
 
 
-def _die_with(parent: int) -> None:
-    """Ask the kernel to kill us when the parent dies, even while we are stopped (Linux), and the
-    loader workers that we fork when we die."""
-    if sys.platform == "linux":
-        prctl = ctypes.CDLL(None).prctl
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.register_at_fork(after_in_child=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
-    if os.getppid() != parent:
-        raise SystemExit(0)  # it died before we could ask
-
-
 if __name__ == "__main__":
-    _die_with(int(sys.argv[3]))
+    die_with(int(sys.argv[3]))
     faulthandler.register(
         messages.DUMP_STACKS
     )  # written without Python's lock, which a hung task may hold
