@@ -12,15 +12,19 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from hasten.data.foreseen import OTHER_STREAM, ForeseenLoader
 from hasten.data.foresight import CANNOT_COPY, Foresight
-from hasten.data.manner import Manner, manner_of
+from hasten.data.manner import ITERABLE, Manner, manner_of
 from hasten.data.order import Order
-from hasten.data.reach import fingerprint
+from hasten.data.owned import state_of
 from hasten.data.watched import Watch
 from hasten.errors import HastenError, in_a_line
 from hasten.records.loading import WorkerSettings
 
 DYING_S = 1.0
 """A process whose connection broke is gone by then."""
+
+
+class WorkerDiedError(HastenError):
+    """A worker process ended before its work was done, by a signal or by itself."""
 
 
 class WorkersLoader(ForeseenLoader):
@@ -50,7 +54,7 @@ class WorkersLoader(ForeseenLoader):
         self.in_turn = not settings.workers
         self._seeds = torch.Generator().manual_seed(torch.initial_seed())
         self._living: DataLoader[Any] | None = None
-        self._seen: int | None = None
+        self._seen = ""
         self._user: weakref.ref[_Source] | None = None
 
     @property
@@ -77,8 +81,8 @@ class WorkersLoader(ForeseenLoader):
         in_use = self._user is not None and (user := self._user()) is not None and not user.ended
         if not self.settings.persistent or in_use:
             return _Source(rebuild(self.loader, self.settings, generator=self._seeds), foresight)
-        now = fingerprint(self.loader.dataset)
-        if now is None or now != self._seen:
+        now = state_of(self.loader.dataset, whole=False)
+        if now != self._seen:
             self.close()
         if self._living is None:
             self._living = rebuild(self.loader, self.settings, generator=self._seeds)
@@ -113,7 +117,7 @@ class _Source:
             if not dead:
                 raise  # the dataset's own, which has the worker's traceback
             self._batches._shutdown_workers()
-            raise HastenError(
+            raise WorkerDiedError(
                 f"Loader {dead}, while batch {self._number} of the epoch was to come.",
                 fix="Signal 9 is the kernel's where memory runs out: ask for fewer workers.",
             ) from error
@@ -207,7 +211,7 @@ def cannot_foresee(loader: object) -> str | None:
     if type(loader) is not DataLoader:
         return f"it is a {type(loader).__name__}, not a plain DataLoader"
     if isinstance(loader.dataset, IterableDataset):
-        return "its dataset is iterable, and each worker would go through all of it"
+        return ITERABLE
     if loader.batch_sampler is None:
         return "it makes no batches"
     try:

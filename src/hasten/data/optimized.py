@@ -6,17 +6,18 @@ from typing import Any
 from msgspec.structs import replace
 from torch.utils.data import DataLoader
 
-from hasten.data.ahead import WorkersLoader
+from hasten.data.ahead import WorkerDiedError, WorkersLoader
 from hasten.data.epochs import own_states, restore_own
+from hasten.data.foreseen import ForeseenLoader
 from hasten.data.manner import Manner
 from hasten.data.rating import own_settings
 from hasten.data.resumable import Resumable
-from hasten.errors import HastenError, in_a_line
+from hasten.errors import in_a_line
 from hasten.records.loading import LoaderRating
 from hasten.task.seed import random_state, restore_random_state
 from hasten.task.traits import ORDINARY_ERRORS
 
-FAILURES = (*ORDINARY_ERRORS, HastenError, MemoryError)
+FAILURES = (*ORDINARY_ERRORS, WorkerDiedError, MemoryError)
 """Of a way of loading. What else a dataset raises by itself is raised as it is."""
 
 
@@ -41,6 +42,8 @@ class OptimizedLoader(Resumable):
         return _Guarded(self, given)
 
     def fall_back(self, failure: BaseException) -> None:
+        if isinstance(self.chosen, ForeseenLoader):
+            self.chosen.close()
         why = f"{type(failure).__name__}: {in_a_line(str(failure))}"
         self.report = replace(self.report, mode="own", fell_back=why)
         # What is known of the dataset is that its own loader reads it so.
@@ -84,6 +87,9 @@ class _Guarded:
 
     def _begin_again(self, failure: BaseException, given: int) -> Iterator[Any]:
         self._restore(self._start)
+        close = getattr(getattr(self, "_source", None), "close", None)
+        if close is not None:  # the error itself may keep it alive, and its workers
+            close()
         self._owner.fall_back(failure)
         return self._owner.chosen._batches(given)
 

@@ -23,16 +23,15 @@ from typing import Any
 from msgspec.structs import replace
 from torch.utils.data import DataLoader
 
-from hasten.data.ahead import cannot_work
+from hasten.data.ahead import cannot_foresee, cannot_work
 from hasten.data.allowance import Allowance
-from hasten.data.copies import CopyFailed, can_copy
 from hasten.data.foresight import Foresight
 from hasten.data.manner import Manner, manner_of
 from hasten.data.order import Order
-from hasten.data.reach import fingerprint
 from hasten.data.threaded import cannot_thread
 from hasten.data.turns import Settings, Turn, take_turn
 from hasten.errors import HastenError, in_a_line
+from hasten.host.forked import ForkFailed, can_fork
 from hasten.records.loading import (
     LoaderRating,
     Mode,
@@ -141,7 +140,7 @@ class Search:
     def admit(self, manner: Manner, only: list[Settings] | None) -> None:
         """All settings that are safe for this dataset and within the allowance."""
         reasons: dict[Mode, str | None] = {
-            "own": _cannot_measure(manner),
+            "own": _cannot_measure(self._loader, manner),
             "threads": cannot_thread(self._loader, manner=manner),
             "workers": cannot_work(self._loader, WorkerSettings(workers=1), manner=manner),
         }
@@ -197,7 +196,7 @@ class Search:
             turn = take_turn(
                 self._loader, candidate.settings, self._indices, turn_s=turn_s, limit_s=limit_s
             )
-        except (*ORDINARY_ERRORS, CopyFailed, HastenError) as error:
+        except (*ORDINARY_ERRORS, ForkFailed, HastenError) as error:
             candidate.failed = in_a_line(str(error))
             return
         candidate.turns.append(turn)
@@ -240,25 +239,23 @@ class Search:
         )
 
     def _living_on(self, settings: WorkerSettings, chosen: Candidate | None) -> WorkerSettings:
-        """Workers live on where starting them takes much of an epoch, and where a change of the
-        dataset would be seen."""
+        """Workers live on where starting them takes much of an epoch."""
         assert chosen is not None
         start_s = statistics.median(turn.start_s for turn in chosen.turns)
         epoch_s = len(self._loader) * _batch_s(chosen)
         lives_on = settings.workers and start_s > RESTARTS * epoch_s
-        if chosen.own or not lives_on or fingerprint(self._loader.dataset) is None:
-            return settings
-        return replace(settings, persistent=True)
+        return replace(settings, persistent=bool(lives_on and not chosen.own))
 
 
 def own_settings(loader: DataLoader[Any]) -> WorkerSettings:
     return WorkerSettings(workers=loader.num_workers, prefetch=loader.prefetch_factor or 2)
 
 
-def _cannot_measure(manner: Manner) -> str | None:
+def _cannot_measure(loader: DataLoader[Any], manner: Manner) -> str | None:
     """Why the loader as it is cannot be measured without a trace."""
-    if not can_copy():
-        return "processes cannot fork on this system"
+    reason = cannot_foresee(loader)
+    if reason or not can_fork():
+        return reason or "this process cannot fork"
     return manner.handles or manner.on_device or manner.unknown
 
 

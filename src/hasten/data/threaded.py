@@ -76,4 +76,4 @@ def cannot_thread(loader: object, *, manner: Manner | None = None) -> str | None
     found = manner or manner_of(loader)
     if found.handles:
         return f"{found.handles}; threads would share them too"
-    return found.on_device or found.random or found.stateful or found.writes or found.unknown
+    return found.on_device or found.random or found.stateful or found.unsure or found.unknown

@@ -20,8 +20,7 @@ from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader
 
 from hasten.data.ahead import Feed, rebuild
-from hasten.data.copies import in_a_copy
-from hasten.data.manner import make_batch
+from hasten.data.manner import in_a_copy, make_batch
 from hasten.records.loading import ThreadSettings, WorkerSettings
 
 Settings = WorkerSettings | ThreadSettings
@@ -49,7 +48,7 @@ def take_turn(
     limit_s: float,
 ) -> Turn:
     """Load for ``turn_s``, and never for longer than ``limit_s``. Raises what the dataset raises,
-    CopyFailed, or RuntimeError where no batch came in time."""
+    ForkFailed, or RuntimeError where no batch came in time."""
     if isinstance(settings, WorkerSettings) and settings.workers:
         return _by_workers(loader, settings, indices, turn_s, limit_s)
     turn = in_a_copy(lambda: _here(loader, settings, indices, turn_s), limit_s)
