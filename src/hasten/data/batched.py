@@ -8,15 +8,18 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
+from hasten.data.chunks import Chunks
 from hasten.data.columns import Columns, cannot_gather
 from hasten.data.frozen import Frozen
 from hasten.data.order import Order, WholeEpoch, cannot_take_whole
 from hasten.data.resumable import Resumable
 from hasten.errors import HastenError
 
-CHUNK_BYTES = 2**20
-"""Gathered at once: more would not stay in the caches until it is used."""
-CHUNK_BATCHES = 64
+CHUNK_BYTES = 2**17
+"""Gathered at once: more takes longer to copy than to ask for, and would leave the caches before it
+is used."""
+ALIGNMENT = 64
+"""Of memory that torch takes for a tensor."""
 
 
 class BatchedLoader(Resumable):
@@ -38,6 +41,10 @@ class BatchedLoader(Resumable):
         self._pin = loader.pin_memory and torch.accelerator.is_available()
 
     def _batches(self, given: int) -> Iterator[Any]:
+        return self.epoch(given)
+
+    def epoch(self, given: int) -> Iterator[Any]:
+        """As ``iter``, without the first batches, and without counting what is consumed."""
         if self.columns.are_stale():
             read = self.columns.read
             return (self._pinned(read(batch)) for batch in self.order.behind(given))
@@ -49,29 +56,28 @@ class BatchedLoader(Resumable):
         epoch = self.order.whole()
         if given:
             epoch.draw()
-        return self._in_chunks(epoch, given)
+        return self._from_whole(epoch, given)
 
     def _one_by_one(self, indices: Iterator[Any]) -> Iterator[Any]:
         for batch in indices:
             yield self._pinned(self.columns.fetch(batch))
 
-    def _in_chunks(self, epoch: WholeEpoch, given: int) -> Iterator[Any]:
+    def _from_whole(self, epoch: WholeEpoch, given: int) -> Iterator[Any]:
         columns = self.columns
-        for span in epoch.spans(self._batches_at_once(epoch.size), given):
+        chunks = Chunks(columns.tensors, epoch.size, alignment=ALIGNMENT, most_bytes=CHUNK_BYTES)
+        lacking = columns.lack(epoch.rows)
+        together = chunks.at_once > 1 and not lacking
+        for span in epoch.spans(chunks.at_once if together else epoch.batches, given):
             epoch.ask(span.start)
             rows = epoch.rows_of(span)
-            chunk = columns.chunk(rows)
-            if chunk is None:
-                yield from self._one_by_one(each.tolist() for each in torch.split(rows, epoch.size))
-                continue
-            if self._pin:
-                chunk = [tensor.pin_memory() for tensor in chunk]
-            yield from columns.cut(chunk, epoch.size)
+            if together:
+                cut = map(list, chunks.cut(chunks.gather(rows, pinned=self._pin), len(rows)))
+                yield from cut if columns.form is None else map(columns.build, cut)
+            else:
+                for each in torch.split(rows, epoch.size):
+                    batch = columns.fetch(each.tolist()) if lacking else columns.gather(each)
+                    yield self._pinned(batch)
         epoch.ask(epoch.batches)
-
-    def _batches_at_once(self, size: int) -> int:
-        most = CHUNK_BYTES // max(size * self.columns.row_bytes, 1)
-        return max(min(most, CHUNK_BATCHES), 1)
 
     def _pinned(self, batch: Any) -> Any:
         return pytree.tree_map_only(Tensor, Tensor.pin_memory, batch) if self._pin else batch

@@ -35,48 +35,32 @@ class Columns:
             self.tensors, self.form = loader.dataset.tensors, None
         else:
             self.tensors, self.form = frozen.columns, frozen.form
+        self._absent = frozen.absent if frozen is not None else None
         self.rows = len(self.tensors[0])
-        self.row_bytes = nbytes(self.tensors) // max(self.rows, 1)
 
     def build(self, leaves: list[Tensor]) -> Any:
         """The batch of which these are the tensors."""
         return leaves if self.form is None else pytree.tree_unflatten(leaves, self.form)
 
-    def chunk(self, rows: Tensor) -> list[Tensor] | None:
-        """These rows of all columns; None where some cannot be had so, but one by one."""
-        try:
-            if self._lacks(rows):
-                return None
-            return [tensor.index_select(0, rows) for tensor in self.tensors]
-        except IndexError:
-            return None
-
-    def cut(self, chunk: Sequence[Tensor], size: int) -> Iterator[Any]:
-        """The rows of many batches, batch by batch. They share memory but, to autograd, nothing:
-        writing to one does not concern another."""
-        pieces = zip(*(tensor.unsafe_split(size) for tensor in chunk), strict=True)
-        if self.form is None:
-            return map(list, pieces)
-        return (self.build([*leaves]) for leaves in pieces)
+    def lack(self, rows: Tensor) -> bool:
+        """Whether one of these cannot be gathered, but has to be asked of the dataset."""
+        if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < self.rows):
+            return True
+        return self._absent is not None and bool(self._absent[rows].any())
 
     def fetch(self, indices: Any) -> Any:
         """The batch of any indices that the dataset takes, and its errors for all others."""
         numbers = list(indices)
         if numbers and all(type(each) is int and 0 <= each < self.rows for each in numbers):
-            return self._gather(torch.tensor(numbers))
+            rows = torch.tensor(numbers)
+            return self.read(indices) if self.lack(rows) else self.gather(rows)
         if numbers and self._frozen is None:
-            return self._gather(_from_the_end(numbers, self.rows))
+            return self.gather(_from_the_end(numbers, self.rows))
         return self.read(indices)
 
-    def _gather(self, rows: Tensor) -> Any:
-        if self._lacks(rows):
-            return self.read(rows.tolist())
+    def gather(self, rows: Tensor) -> Any:
+        """The batch of rows that it does not lack."""
         return self.build([tensor.index_select(0, rows) for tensor in self.tensors])
-
-    def _lacks(self, rows: Tensor) -> bool:
-        """Whether one of these could not be read when the dataset was frozen."""
-        absent = self._frozen.absent if self._frozen is not None else None
-        return absent is not None and bool(absent[rows].any())
 
     def read(self, indices: Any) -> Any:
         """The batch as the DataLoader makes it, item by item, here and now."""

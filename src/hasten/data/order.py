@@ -125,15 +125,16 @@ class WholeEpoch:
         whole = self._sampler.drop_last or len(self.rows) % self.size == 0
         return self.batches + whole - self._ahead
 
-    def spans(self, most: int, given: int = 0) -> Iterator[range]:
-        """Batches, by number, that can be made together: at most so many, behind those given."""
-        start = given
+    def spans(self, most: int, given: int = 0, *, first: int | None = None) -> Iterator[range]:
+        """Batches, by number, that can be made together: at most so many, behind those given; the
+        first time as many as ``first``, then twice as many each time."""
+        start, count = given, first or most
         while start < self.batches:
-            stop = min(start + most, self.batches)
+            stop = min(start + count, self.batches)
             if start < self._end_at - 1 < stop:
                 stop = self._end_at - 1
             yield range(start, stop)
-            start = stop
+            start, count = stop, min(2 * count, most)
 
     def rows_of(self, span: range) -> Tensor:
         return self.rows[span.start * self.size : span.stop * self.size]

@@ -61,6 +61,9 @@ class ResidentLoader(Resumable):
         return self._columns.watched(self._in_rows(epoch, rows, given))
 
     def _in_rows(self, epoch: WholeEpoch, rows: Tensor | None, given: int) -> Iterator[Any]:
+        if self._columns.lack(epoch.rows):
+            yield from self._one_by_one(epoch, given)
+            return
         rows = self._upload(epoch.rows) if rows is None else rows
         for span in epoch.spans(epoch.batches, given):
             epoch.ask(span.start)
@@ -68,6 +71,13 @@ class ResidentLoader(Resumable):
             for each in torch.split(part, epoch.size):
                 batch = RowsOf(self._tensors, each)
                 yield batch if self._columns.form is None else self._columns.build(batch.gather())
+        epoch.ask(epoch.batches)
+
+    def _one_by_one(self, epoch: WholeEpoch, given: int) -> Iterator[Any]:
+        """Where some are counted from the end, or are not there; an error comes in its turn."""
+        for span in epoch.spans(1, given):
+            epoch.ask(span.start)
+            yield batches.move(self._columns.fetch(epoch.rows_of(span).tolist()), self._device)
         epoch.ask(epoch.batches)
 
     def _upload(self, rows: Tensor) -> Tensor:
