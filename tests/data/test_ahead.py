@@ -341,6 +341,20 @@ def test_a_worker_that_is_killed_is_named_and_nothing_hangs() -> None:
     assert time.monotonic() - began < 60
 
 
+def test_a_worker_that_dies_while_the_training_computes_is_told_with_the_next_batch() -> None:
+    loader = WorkersLoader(DataLoader(Items(), batch_size=4), TWO, manner=Manner())
+    before = psutil.Process().children()
+    batches = iter(loader)
+    next(batches)
+    for worker in set(psutil.Process().children()) - set(before):
+        worker.kill()
+    for _ in range(20):
+        time.sleep(0.01)  # where torch would raise
+    with pytest.raises(WorkerDiedError, match="ended by signal 9"):
+        for _ in batches:
+            pass
+
+
 class Broken(Items):
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         if index == 5:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._C import _remove_worker_pids, _set_worker_pids
 from torch.utils.data import DataLoader, IterableDataset
 
 from hasten.data.foreseen import OTHER_STREAM, ForeseenLoader
@@ -93,7 +94,12 @@ class WorkersLoader(ForeseenLoader):
 
 
 class _Source:
-    """One epoch of a rebuilt loader."""
+    """One epoch of a rebuilt loader.
+
+    torch raises an error wherever the training is when a worker dies; without that it could wait
+    for one for ever. Here that is so only while a batch is waited for: what dies at another time is
+    found when the next one is asked for.
+    """
 
     def __init__(self, loader: DataLoader[Any], foresight: Foresight) -> None:
         feed = loader.batch_sampler
@@ -101,36 +107,57 @@ class _Source:
         self._given = feed.begin(foresight)
         self._lives_on = loader.persistent_workers
         self._batches: Any = iter(loader)
+        self._unwatch()
         self._number = 0
         self.ended = False
 
     def next(self) -> tuple[Any, Any]:
         foreseen = self._given.popleft() if self._given else None
         self._number += 1
+        self._watch()
         try:
+            self._raise_if_dead(0.0)
             return foreseen, next(self._batches)
         except StopIteration:
             return None, None
         except (RuntimeError, ConnectionError, EOFError) as error:
-            dying_s = 0.0 if isinstance(error, RuntimeError) else DYING_S
-            dead = _ended_workers(self._batches, dying_s)
-            if not dead:
-                raise  # the dataset's own, which has the worker's traceback
-            self._batches._shutdown_workers()
-            raise WorkerDiedError(
-                f"Loader {dead}, while batch {self._number} of the epoch was to come.",
-                fix="Signal 9 is the kernel's where memory runs out: ask for fewer workers.",
-            ) from error
+            self._raise_if_dead(0.0 if isinstance(error, RuntimeError) else DYING_S, error)
+            raise  # the dataset's own, which has the worker's traceback
+        finally:
+            self._unwatch()
 
     def end(self) -> None:
         self.ended = True
         if not self._lives_on:
             self._batches._shutdown_workers()
 
+    def _watch(self) -> None:
+        workers = tuple(each.pid for each in self._batches._workers)
+        if not (self._batches._worker_pids_set or self._batches._shutdown):
+            _set_worker_pids(id(self._batches), workers)
+            self._batches._worker_pids_set = True
+
+    def _unwatch(self) -> None:
+        if self._batches._worker_pids_set:
+            _remove_worker_pids(id(self._batches))
+            self._batches._worker_pids_set = False
+
+    def _raise_if_dead(self, dying_s: float, error: BaseException | None = None) -> None:
+        if self._batches._shutdown:
+            return
+        dead = _ended_workers(self._batches, dying_s)
+        if dead:
+            self._batches._shutdown_workers()
+            raise WorkerDiedError(
+                f"Loader {dead}, while batch {self._number} of the epoch was to come.",
+                fix="Signal 9 is the kernel's where memory runs out: ask for fewer workers.",
+            ) from error
+
 
 def _ended_workers(batches: Any, dying_s: float) -> str:
     """In words; "" where all live, and none ends within ``dying_s``."""
-    multiprocessing.connection.wait([each.sentinel for each in batches._workers], dying_s)
+    if dying_s:
+        multiprocessing.connection.wait([each.sentinel for each in batches._workers], dying_s)
     dead = [(at, each) for at, each in enumerate(batches._workers) if not each.is_alive()]
     words = []
     for at, each in dead:

@@ -14,6 +14,7 @@ from hasten.data.freezing import CannotFreeze, freeze
 from hasten.data.frozen import Frozen
 from hasten.data.manner import Manner, manner_of
 from hasten.data.optimized import OptimizedLoader
+from hasten.data.prefetched import PrefetchedLoader
 from hasten.data.rating import SECONDS, rate_loading
 from hasten.data.resident import ResidentLoader, cannot_reside, resident_bytes
 from hasten.data.resumable import Resumable
@@ -131,8 +132,13 @@ class _Choice:
         if reason:
             self._refuse("batched", reason)
             return None
-        self.report = self._say("batched", "the data is in memory and the same each time")
-        return BatchedLoader(self._loader, frozen)
+        why = "the data is in memory and the same each time"
+        batched = BatchedLoader(self._loader, frozen)
+        if self._device.type != "cuda":
+            self.report = self._say("batched", why)
+            return batched
+        self.report = self._say("prefetched", f"{why}, and copied while the device computes")
+        return PrefetchedLoader(batched, self._device)
 
     def _measured(self) -> Any:
         """Workers or threads, where they are measured to be faster."""
@@ -148,7 +154,7 @@ class _Choice:
             tell=self._tell,
         )
         self.report = _with(rating, self._refused)
-        return _built(loader, rating, manner)
+        return _built(loader, rating, manner, pin=cuda or loader.pin_memory)
 
     def _refuse(self, mode: Mode, why: str) -> None:
         self._refused.append(Refused(mode=mode, why=why))
@@ -158,9 +164,9 @@ class _Choice:
         return LoaderRating(mode=mode, rows_per_s=None, spread=None, why=why, refused=refused)
 
 
-def _built(loader: DataLoader[Any], rating: LoaderRating, manner: Manner) -> Any:
+def _built(loader: DataLoader[Any], rating: LoaderRating, manner: Manner, *, pin: bool) -> Any:
     if rating.mode == "workers" and rating.workers is not None:
-        return WorkersLoader(loader, rating.workers, manner=manner)
+        return WorkersLoader(loader, replace(rating.workers, pin=pin), manner=manner)
     if rating.mode == "threads" and rating.threads is not None:
         return ThreadedLoader(loader, rating.threads.threads, rating.threads.ahead, manner=manner)
     return loader
