@@ -21,7 +21,7 @@ COMMANDS = {
     "bench": ["TASK", "A", "B", "--save", "--against", "--inference", "--seed", "--json"],
     "env": ["--json"],
     "explain": ["TECHNIQUE", "--json"],
-    "profile": ["TASK", "--recipe", "--trace", "--seed", "--json"],
+    "profile": ["TASK", "--recipe", "--trace", "--data", "--seed", "--json"],
     "prove": ["TASK", "RECIPE", "--seed", "--resume", "--minutes", "--json"],
     "train": [
         "TASK",

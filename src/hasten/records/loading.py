@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from hasten.records.plan import Plan
 from hasten.records.record import Record
 
 StartMethod = Literal["fork", "forkserver", "spawn"]
@@ -96,3 +97,55 @@ class LoaderRating(Record, frozen=True, kw_only=True):
         said = [f"{self.mode}: {self.why}"]
         said += [f"fell back: {self.fell_back}"] if self.fell_back else []
         return (*said, *(f"not {each.mode}: {each.why}" for each in self.refused))
+
+
+class DiskUse(Record, frozen=True, kw_only=True):
+    """What making some batches reads from files: first with their files dropped from the kernel's
+    memory, as far as that can be done, then once more."""
+
+    batches: int
+    files: int
+    """That were opened, or were open, and could be told to be dropped."""
+    asked_bytes: int | None
+    """That were read through system calls, from wherever; None where the system does not say. What
+    is mapped into memory is not among them."""
+    cold_disk_bytes: int | None
+    """Of the first time, those that came from the disk."""
+    warm_disk_bytes: int | None
+    cold_s: float
+    warm_s: float
+    waited_s: float | None
+    """Of the first time, waiting for the disk, where the kernel counts that."""
+    verdict: Literal["disk", "not_disk", "no_files", "unknown"]
+    why: str
+
+
+class LoaderShare(Record, frozen=True, kw_only=True):
+    """Of a step: how much shorter it is on batches that are there already."""
+
+    share: float
+    low: float
+    high: float
+    how: str
+
+
+class DataReport(Record, frozen=True, kw_only=True):
+    """What ``hasten profile --data`` says."""
+
+    task: str
+    plan: Plan
+    """Of the training whose steps were measured; the loader is the task's own."""
+    rows_per_s: float | None
+    """Of the loader alone, as it is; None where it could not be measured."""
+    batch_s: float | None
+    share: LoaderShare | None
+    rating: LoaderRating
+    """What was measured of workers and threads, and what is refused."""
+    rates: tuple[Rate, ...]
+    """Of all ways, the loader as it is first."""
+    refused: tuple[Refused, ...]
+    disk: DiskUse | None
+    next: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What could not be measured, and why."""
+    elapsed_s: float
