@@ -53,10 +53,10 @@ def test_an_epoch_that_was_never_begun_has_no_thread() -> None:
 def test_what_fails_in_the_thread_is_raised_where_the_batch_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail_later(self: Chunks, rows: Tensor, *, pinned: bool) -> list[Tensor]:
+    def fail_later(self: Chunks, rows: Tensor) -> list[Tensor]:
         if 40 in rows:
             raise MemoryError("no room for these rows")
-        return real(self, rows, pinned=pinned)
+        return real(self, rows)
 
     real = Chunks.gather
     monkeypatch.setattr(Chunks, "gather", fail_later)
@@ -100,9 +100,9 @@ def test_chunks_grow_so_that_the_first_batch_is_not_waited_for(
     sizes: list[int] = []
     real = Chunks.gather
 
-    def note(self: Chunks, rows: Tensor, *, pinned: bool) -> list[Tensor]:
+    def note(self: Chunks, rows: Tensor) -> list[Tensor]:
         sizes.append(len(rows) // 4)
-        return real(self, rows, pinned=pinned)
+        return real(self, rows)
 
     monkeypatch.setattr(Chunks, "gather", note)
     monkeypatch.setattr(prefetched, "CHUNK_BYTES", 20 * 4 * (12 + 8))

@@ -65,7 +65,7 @@ def read_body(function: types.FunctionType, *, is_method: bool) -> Mentions:
 
 
 def _trees_of(function: types.FunctionType) -> list[Function]:
-    """Its source; that of all lambdas of its line where it is one."""
+    """Its source; where it cannot be told from that of others of its line, theirs too."""
     code = function.__code__
     trees = [
         node
@@ -74,10 +74,37 @@ def _trees_of(function: types.FunctionType) -> list[Function]:
         and _first_line(node) == code.co_firstlineno
         and getattr(node, "name", "<lambda>") == code.co_name
     ]
+    lambdas = [each for each in trees if isinstance(each, ast.Lambda)]
+    if len(lambdas) > 1:
+        return [*_told_apart(lambdas, code)]
     if not trees:
         place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
         raise Doubt(f"{place}: the source of {function.__qualname__} cannot be read")
     return trees
+
+
+def _told_apart(lambdas: list[ast.Lambda], code: types.CodeType) -> list[ast.Lambda]:
+    """Which of those that begin on one line it is: the innermost that has all of its places."""
+    places = [
+        place
+        for line, end_line, column, end_column in code.co_positions()
+        if line and end_line and column is not None and end_column
+        for place in ((line, column), (end_line, end_column))
+    ]
+    around = [
+        each
+        for each in lambdas
+        if _start(each) <= min(places, default=(0, 0)) and max(places, default=(0, 0)) <= _end(each)
+    ]
+    return [max(around, key=_start)] if places and around else lambdas
+
+
+def _start(tree: ast.Lambda) -> tuple[int, int]:
+    return tree.body.lineno, tree.body.col_offset
+
+
+def _end(tree: ast.Lambda) -> tuple[int, int]:
+    return tree.body.end_lineno or 0, tree.body.end_col_offset or 0
 
 
 @functools.lru_cache(maxsize=64)

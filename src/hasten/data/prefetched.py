@@ -92,10 +92,10 @@ class PrefetchedLoader(Resumable):
         """In the thread; None where rows have to be asked of the dataset."""
         if self._columns.lack(rows):
             return None
-        gathered = chunks.gather(rows, pinned=self._stream is not None)
         if self._stream is None:
-            return Chunk([tensor.to(self._device) for tensor in gathered], None)
-        with torch.cuda.stream(self._stream):
+            return Chunk([tensor.to(self._device) for tensor in chunks.gather(rows)], None)
+        with torch.cuda.stream(self._stream):  # which is the thread's device, too
+            gathered = chunks.gather(rows, pinned=True)
             sent = [tensor.to(self._device, non_blocking=True) for tensor in gathered]
             return Chunk(sent, self._stream.record_event())
 

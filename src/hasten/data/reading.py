@@ -130,7 +130,7 @@ class Reader:
         for each in kind.__mro__:
             if known.is_read(each.__module__):
                 self._classes[each] = made or self._classes.get(each, False)
-            else:
+            elif made or known.is_doubtful(each.__module__):
                 self._trust(each.__module__, each.__name__, where)
 
     def _look_at_methods(self, kind: type) -> None:

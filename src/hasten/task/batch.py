@@ -56,6 +56,8 @@ def tensors_of(batch: Batch) -> list[Tensor]:
 def move(batch: Batch, device: torch.device) -> Batch:
     """To the device, in containers of the same kind; a batch of resident rows is gathered."""
     kind = type(batch)
+    if kind is RowsOf:
+        batch, kind = batch.gather(), list
     if kind is list or kind is tuple:  # the usual ones, which need no walk
         away = False
         for each in batch:
