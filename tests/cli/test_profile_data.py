@@ -40,17 +40,6 @@ def test_a_loader_of_files_is_measured_in_every_way_and_the_disk_too(tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["rows.bin"]
 
 
-def test_the_card_of_data_in_memory_says_what_is_faster_and_that_no_file_is_read(
-    tmp_path: Path,
-) -> None:
-    ended = hasten(f"{TASKS / 'planted.py'}:small", "--data", folder=tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    assert "the loader alone: " in ended.stdout
-    assert "\n  batched " in ended.stdout
-    assert "no file was seen to be read while batches are made" in ended.stdout
-    assert "not possible here" in ended.stdout.lower()
-
-
 def test_a_trace_of_a_loader_is_refused(tmp_path: Path) -> None:
     ended = hasten("gallery:bloom", "--data", "--trace", "t.json", folder=tmp_path)
     assert ended.returncode == 2
