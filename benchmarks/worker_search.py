@@ -3,8 +3,9 @@
 On a task whose items are decoded as they are asked for, and on one whose data lies in memory. The
 search runs as a user has it. Then every number of workers up to the cores, with 2 and 4 batches
 ahead, every number of threads where they are safe, and the loader as it is, take turns in random
-order; what was chosen takes two of them in each round. *Chosen against best* is the median over rounds of the ratio of
-their rates; *noise* is how far the two turns of the same setting are apart in the median.
+order; what was chosen takes two of them in each round. *Chosen against best* is the median over
+rounds of the ratio of their rates; *noise* is how far the two turns of the same setting are apart
+in the median.
 Bars: at least 0.9, or within the noise; under 60 s; no more processes than cores, and no more
 memory than was left. Exit 1 where one is missed.
 """
