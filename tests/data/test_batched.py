@@ -308,16 +308,6 @@ def test_a_row_beyond_the_data_fails_in_its_turn_and_not_before() -> None:
     assert given[0] == given[1] > 1
 
 
-def test_writing_to_one_batch_does_not_concern_the_gradients_of_another() -> None:
-    batches = iter(BatchedLoader(of_tensor(torch.randn(4, 3))))
-    (first,), (second,) = next(batches), next(batches)
-    weight = torch.ones(3, requires_grad=True)
-    loss = (first * weight).sum()
-    second.zero_()
-    loss.backward()
-    assert torch.equal(weight.grad, first.sum(0))  # type: ignore[arg-type]
-
-
 class OtherTensors(TensorDataset):
     pass
 

@@ -108,3 +108,16 @@ def test_chunks_grow_so_that_the_first_batch_is_not_waited_for(
     monkeypatch.setattr(prefetched, "CHUNK_BYTES", 20 * 4 * (12 + 8))
     list(make_loader())
     assert sizes == [1, 2, 4, 8, 16, 20, 20, 20, 20, 14]
+
+
+def test_writing_to_one_batch_does_not_concern_the_gradients_of_another() -> None:
+    for loader in (make_loader().loader, make_loader()):
+        batches = iter(BatchedLoader(loader) if isinstance(loader, DataLoader) else loader)
+        next(batches)
+        (first, _), (second, _) = next(batches), next(batches)
+        weight = torch.ones(3, requires_grad=True)
+        loss = (first * weight).sum()
+        second.zero_()
+        loss.backward()
+        assert weight.grad is not None
+        assert torch.equal(weight.grad, first.sum(0))

@@ -135,6 +135,35 @@ def test_a_consumer_on_a_stream_of_its_own_sees_whole_batches() -> None:
     assert torch.equal(found, tensors(20_000, 256).tensors[0])
 
 
+def test_resident_batches_are_whole_on_whatever_stream_they_are_looked_at() -> None:
+    """Those of a chunk are gathered together by whoever looks first."""
+    resident = ResidentLoader(DataLoader(tensors(20_000, 256), batch_size=64), CUDA)
+    weight, other = torch.randn(4096, 4096, device=CUDA), torch.cuda.Stream()
+    found = []
+    for number, batch in enumerate(resident):
+        if number % 2:
+            with torch.cuda.stream(other):
+                found.append(batch[0].clone())
+        else:
+            weight @ weight  # the gather of the others waits behind it
+            found.append(batch[0].clone())
+    torch.cuda.synchronize()
+    assert torch.equal(torch.cat(found).cpu(), tensors(20_000, 256).tensors[0])
+
+
+def test_a_resident_batch_that_is_looked_at_in_a_capture_is_gathered_there() -> None:
+    resident = ResidentLoader(DataLoader(tensors(), batch_size=64), CUDA)
+    source = iter(resident)
+    first, graph = next(source), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        inside = first[0] * 2
+    graph.replay()
+    expected = tensors().tensors[0]
+    assert torch.equal(inside.cpu(), expected[:64] * 2)
+    assert torch.equal(first[0].cpu(), expected[:64])
+    assert torch.equal(next(source)[0].cpu(), expected[64:128])
+
+
 def test_no_thread_is_left_on_the_device() -> None:
     for _ in islice(PrefetchedLoader(BatchedLoader(DataLoader(tensors(), batch_size=4)), CUDA), 9):
         pass

@@ -15,9 +15,11 @@ from hasten.data.order import Order, WholeEpoch, cannot_take_whole
 from hasten.data.resumable import Resumable
 from hasten.errors import HastenError
 
-CHUNK_BYTES = 2**17
-"""Gathered at once: more takes longer to copy than to ask for, and would leave the caches before it
-is used."""
+CHUNK_BYTES = 2**16
+"""Gathered at once: what is larger takes longer to copy than to ask for, and its memory may have to
+be asked of the system each time."""
+WORTH_IT = 8
+"""Batches at once, from which on that is faster than one by one."""
 ALIGNMENT = 64
 """Of memory that torch takes for a tensor."""
 
@@ -66,7 +68,7 @@ class BatchedLoader(Resumable):
         columns = self.columns
         chunks = Chunks(columns.tensors, epoch.size, alignment=ALIGNMENT, most_bytes=CHUNK_BYTES)
         lacking = columns.lack(epoch.rows)
-        together = chunks.at_once > 1 and not lacking
+        together = chunks.at_once >= WORTH_IT and not lacking
         for span in epoch.spans(chunks.at_once if together else epoch.batches, given):
             epoch.ask(span.start)
             rows = epoch.rows_of(span)

@@ -139,7 +139,8 @@ class Reader:
                 for function in _functions_of(member):
                     self._look_at_function(function, _place_of(kind), is_method=True)
                 if not isinstance(member, (types.FunctionType, *DESCRIPTORS)):
-                    self._look_at(member, _place_of(kind))
+                    for each in _with_parts(member):
+                        self._look_at(each, _place_of(kind))
 
     def _may_be_called(self, kind: type, name: str) -> bool:
         if name in self._names or name == "forward":

@@ -1,6 +1,7 @@
 """Data that stays on the device, in the order and with the randomness of a DataLoader."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.data.batched import cannot_batch
+from hasten.data.chunks import Chunks
 from hasten.data.columns import Columns, nbytes
 from hasten.data.frozen import Frozen
 from hasten.data.order import (
@@ -22,6 +24,9 @@ from hasten.errors import HastenError
 from hasten.task import batch as batches
 from hasten.task.batch import RowsOf
 
+CHUNK_BYTES, ALIGNMENT = 2**25, 256
+"""Of batches that are gathered together on the device."""
+
 __all__ = [
     "DRAWING_AT_THE_START",
     "ResidentLoader",
@@ -31,11 +36,36 @@ __all__ = [
 ]
 
 
+class _Together:
+    """The batches of a chunk, gathered when the first of them is looked at, by few large kernels.
+
+    Only for the stream on which that happens: on any other they might not be there yet. And not in
+    a capture, which gathers when it is replayed.
+    """
+
+    def __init__(self, chunks: Chunks, rows: Tensor) -> None:
+        self._chunks, self._rows = chunks, rows
+        self._gathered: list[tuple[Tensor, ...]] | None = None
+        self._stream: int | None = None
+
+    def gather(self, place: int) -> list[Tensor] | None:
+        here = None
+        if self._rows.is_cuda:
+            if torch.cuda.is_current_stream_capturing():
+                return None
+            here = torch.cuda.current_stream(self._rows.device).cuda_stream
+        if self._gathered is None:
+            chunk = self._chunks.gather(self._rows)
+            self._gathered, self._stream = [*self._chunks.cut(chunk, len(self._rows))], here
+        return [*self._gathered[place]] if here == self._stream else None
+
+
 class ResidentLoader(Resumable):
     """Yields what ``loader`` would, bit for bit, as rows of tensors that are on the device.
 
     The loader's own sampler is asked for a whole epoch of indices, which are uploaded at once.
-    A batch is gathered when it is looked at. The tensors must not be written to while in use.
+    A batch is gathered when it is looked at, and its neighbours with it: keeping one keeps these.
+    The tensors must not be written to while in use.
     """
 
     def __init__(
@@ -65,11 +95,13 @@ class ResidentLoader(Resumable):
             yield from self._one_by_one(epoch, given)
             return
         rows = self._upload(epoch.rows) if rows is None else rows
-        for span in epoch.spans(epoch.batches, given):
+        chunks = Chunks(self._tensors, epoch.size, alignment=ALIGNMENT, most_bytes=CHUNK_BYTES)
+        for span in epoch.spans(chunks.at_once, given):
             epoch.ask(span.start)
             part = rows[span.start * epoch.size : span.stop * epoch.size]
-            for each in torch.split(part, epoch.size):
-                batch = RowsOf(self._tensors, each)
+            together = _Together(chunks, part)
+            for place, each in enumerate(torch.split(part, epoch.size)):
+                batch = RowsOf(self._tensors, each, partial(together.gather, place))
                 yield batch if self._columns.form is None else self._columns.build(batch.gather())
         epoch.ask(epoch.batches)
 

@@ -1,6 +1,6 @@
 """Batches are pytrees of tensors; these are the things done to one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 import torch
@@ -16,16 +16,26 @@ class RowsOf(Sequence[Tensor]):
     """The named rows of some tensors, a batch that is gathered only when it is looked at.
 
     To whoever looks it is the list of gathered tensors, and so it is to pytrees. A captured step
-    takes the row numbers and gathers for itself.
+    takes the row numbers and gathers for itself. Who made it may know a faster way to gather,
+    ``otherwise``, which is None where it cannot be used just now.
     """
 
-    __slots__ = ("rows", "tensors")
+    __slots__ = ("_otherwise", "rows", "tensors")
 
-    def __init__(self, tensors: tuple[Tensor, ...], rows: Tensor) -> None:
+    def __init__(
+        self,
+        tensors: tuple[Tensor, ...],
+        rows: Tensor,
+        otherwise: Callable[[], list[Tensor] | None] | None = None,
+    ) -> None:
         self.tensors = tensors
         self.rows = rows
+        self._otherwise = otherwise
 
     def gather(self) -> list[Tensor]:
+        found = self._otherwise() if self._otherwise is not None else None
+        if found is not None:
+            return found
         return [tensor.index_select(0, self.rows) for tensor in self.tensors]
 
     def __len__(self) -> int:
@@ -39,7 +49,7 @@ class RowsOf(Sequence[Tensor]):
     @overload
     def __getitem__(self, index: slice) -> list[Tensor]: ...
     def __getitem__(self, index: int | slice) -> Tensor | list[Tensor]:
-        if isinstance(index, slice):
+        if isinstance(index, slice) or self._otherwise is not None:
             return self.gather()[index]
         return self.tensors[index].index_select(0, self.rows)
 
