@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from hasten.data import rating, turns
 from hasten.data.allowance import Allowance
-from hasten.data.rating import Candidate, rate_loading
+from hasten.data.candidates import Candidate, choose
+from hasten.data.rating import rate_loading
 from hasten.data.turns import Settings, Turn
 from hasten.records.loading import LoaderRating, ThreadSettings, WorkerSettings
 from hasten.records.record import from_json, to_json
@@ -211,7 +212,7 @@ CHOICES: dict[str, tuple[Callable[[], list[Candidate]], bool, Settings]] = {
 @pytest.mark.parametrize("case", CHOICES)
 def test_the_simplest_of_the_fastest_is_chosen(case: str) -> None:
     make, beside_device, expected = CHOICES[case]
-    chosen = rating._choose(make(), beside_device=beside_device)
+    chosen = choose(make(), beside_device=beside_device)
     assert chosen is not None
     assert chosen.settings == expected
 

@@ -62,7 +62,7 @@ def manner_of(loader: DataLoader[Any]) -> Manner:
     if found is not None:
         return found
     doubt = _doubt(loader)
-    if doubt and "random" in doubt:
+    if doubt and "random" in doubt.partition(": ")[2]:  # behind its place
         return Manner(random=f"its items may draw random numbers ({doubt})")
     if not can_fork():
         return Manner(unknown="its items cannot be read in a copy: this process cannot fork")

@@ -1,6 +1,7 @@
 """A loader that stands for the user's own, and goes back to its way of loading where it fails."""
 
 from collections.abc import Iterator
+from pickle import PicklingError
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from hasten.records.loading import LoaderRating
 from hasten.task.seed import random_state, restore_random_state
 from hasten.task.traits import ORDINARY_ERRORS
 
-FAILURES = (*ORDINARY_ERRORS, WorkerDiedError, MemoryError)
+FAILURES = (*ORDINARY_ERRORS, WorkerDiedError, MemoryError, PicklingError)
 """Of a way of loading. What else a dataset raises by itself is raised as it is."""
 
 

@@ -17,7 +17,6 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,17 +24,24 @@ from torch.utils.data import DataLoader
 
 from hasten.data.ahead import cannot_foresee, cannot_work
 from hasten.data.allowance import Allowance
+from hasten.data.candidates import (
+    Candidate,
+    batch_s,
+    choose,
+    near_the_fastest,
+    rate_of,
+    reason_for,
+)
 from hasten.data.foresight import Foresight
 from hasten.data.manner import Manner, manner_of
 from hasten.data.order import Order
 from hasten.data.threaded import cannot_thread
-from hasten.data.turns import Settings, Turn, take_turn
+from hasten.data.turns import Settings, take_turn
 from hasten.errors import HastenError, in_a_line
 from hasten.host.forked import ForkFailed, can_fork
 from hasten.records.loading import (
     LoaderRating,
     Mode,
-    Rate,
     Refused,
     ThreadSettings,
     WorkerSettings,
@@ -49,10 +55,6 @@ SHORTEST_TURN_S, LONGEST_TURN_S = 0.15, 1.5
 NEAR = (0.75, 0.5, 0.2, 0.1, 0.1)
 """Settings so near to the fastest stay in the search, after each round: a busy moment must not
 decide. The loader as it is always stays."""
-ALIKE, MOST_ALIKE = 0.03, 0.1
-"""Settings so near to the fastest are as good as it; up to the latter where it is unsteady."""
-BESIDE_DEVICE = 0.8
-"""Of the rate of the loader as it is; from there on batches that are made ahead win."""
 RESTARTS = 0.02
 """Of an epoch; where starting workers takes more they live on."""
 MORE_AHEAD = 4
@@ -60,40 +62,6 @@ MORE_AHEAD = 4
 KEPT_INDICES = 10_000
 """Batches of indices that turns go through, over and over."""
 Tell = Callable[[str], None]
-
-
-@dataclass
-class Candidate:
-    settings: Settings
-    own: bool = False
-    """Whether it is what the user's loader does."""
-    turns: list[Turn] = field(default_factory=list)
-    failed: str | None = None
-
-    @property
-    def mode(self) -> Mode:
-        if self.own:
-            return "own"
-        return "workers" if isinstance(self.settings, WorkerSettings) else "threads"
-
-    @property
-    def cost(self) -> tuple[int, int, int]:
-        """Simplest first: nothing, threads, processes; few before many."""
-        if isinstance(self.settings, ThreadSettings):
-            return 1, self.settings.threads, 0
-        if not self.settings.workers:
-            return 0, 0, 0
-        return 2, self.settings.workers, self.settings.prefetch
-
-    def rates(self) -> list[float]:
-        return [turn.rows / turn.seconds for turn in self.turns]
-
-    def rate(self) -> float:
-        return statistics.median(self.rates()) if self.turns else 0.0
-
-    def spread(self) -> float:
-        rates = self.rates()
-        return (max(rates) - min(rates)) / 2 / self.rate() if len(rates) > 1 else 0.0
 
 
 def rate_loading(
@@ -168,7 +136,7 @@ class Search:
             # The first round goes from few to many, so that memory is known before it is taken.
             for each in self._order.sample(left, len(left)) if number else left:
                 self._take_turn(each, turn_s)
-            left = _left(left, near)
+            left = near_the_fastest(left, near)
             if number == 0:
                 left += self._with_more_ahead(left)
             if len(left) < 2 or not self.complete:
@@ -222,7 +190,7 @@ class Search:
             for each in self.candidates
             if each.failed
         ]
-        chosen = _choose(measured, beside_device=beside_device)
+        chosen = choose(measured, beside_device=beside_device)
         settings = chosen.settings if chosen else None
         workers = settings if isinstance(settings, WorkerSettings) else None
         return LoaderRating(
@@ -231,8 +199,8 @@ class Search:
             threads=settings if isinstance(settings, ThreadSettings) else None,
             rows_per_s=chosen.rate() if chosen else None,
             spread=chosen.spread() if chosen else None,
-            why=_why(chosen, measured),
-            rates=tuple(_rate(each) for each in sorted(measured, key=lambda each: each.cost)),
+            why=reason_for(chosen, measured),
+            rates=tuple(rate_of(each) for each in sorted(measured, key=lambda each: each.cost)),
             refused=tuple(self.refused),
             elapsed_s=elapsed_s,
             complete=self.complete,
@@ -242,7 +210,7 @@ class Search:
         """Workers live on where starting them takes much of an epoch."""
         assert chosen is not None
         start_s = statistics.median(turn.start_s for turn in chosen.turns)
-        epoch_s = len(self._loader) * _batch_s(chosen)
+        epoch_s = len(self._loader) * batch_s(chosen)
         lives_on = settings.workers and start_s > RESTARTS * epoch_s
         return replace(settings, persistent=bool(lives_on and not chosen.own))
 
@@ -257,54 +225,3 @@ def _cannot_measure(loader: DataLoader[Any], manner: Manner) -> str | None:
     if reason or not can_fork():
         return reason or "this process cannot fork"
     return manner.handles or manner.on_device or manner.unknown
-
-
-def _left(candidates: list[Candidate], near: float) -> list[Candidate]:
-    going = [each for each in candidates if each.turns and not each.failed]
-    going.sort(key=lambda each: -each.rate())
-    return [each for each in going if each.own or each.rate() >= going[0].rate() * (1 - near)]
-
-
-def _choose(measured: list[Candidate], *, beside_device: bool) -> Candidate | None:
-    """The simplest of those that are as good as the fastest."""
-    ahead = [each for each in measured if each.cost > (0, 0, 0)]
-    if beside_device and ahead and len(ahead) < len(measured):
-        here = max(each.rate() for each in measured if each not in ahead)
-        if max(each.rate() for each in ahead) >= BESIDE_DEVICE * here:
-            measured = ahead
-    if not measured:
-        return None
-    best = max(measured, key=Candidate.rate)
-    near = min(max(ALIKE, best.spread()), MOST_ALIKE)
-    return min(
-        (each for each in measured if each.rate() >= best.rate() * (1 - near)),
-        key=lambda each: each.cost,
-    )
-
-
-def _why(chosen: Candidate | None, measured: list[Candidate]) -> str:
-    if chosen is None:
-        return "nothing could be measured"
-    own = next((each for each in measured if each.own), None)
-    if chosen is own:
-        return "nothing that was measured is faster than it is"
-    against = f", {chosen.rate() / own.rate():.2f} times the loader as it is" if own else ""
-    return f"{chosen.settings}: {chosen.rate():,.0f} rows/s{against}"
-
-
-def _batch_s(candidate: Candidate) -> float:
-    batches = sum(turn.batches for turn in candidate.turns)
-    return sum(turn.seconds for turn in candidate.turns) / batches
-
-
-def _rate(candidate: Candidate) -> Rate:
-    taken = [turn.worker_bytes for turn in candidate.turns if turn.worker_bytes is not None]
-    return Rate(
-        mode=candidate.mode,
-        how=str(candidate.settings),
-        rows_per_s=candidate.rate(),
-        spread=candidate.spread(),
-        turns=len(candidate.turns),
-        seconds_per_batch=_batch_s(candidate),
-        worker_bytes=max(taken, default=None),
-    )

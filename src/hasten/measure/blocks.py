@@ -9,6 +9,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from hasten.data.ahead import WorkersLoader
+from hasten.data.optimized import OptimizedLoader
 from hasten.data.overlap import OverlappedLoader
 from hasten.data.threaded import ThreadedLoader
 from hasten.measure.marks import marks_for, wait_for
@@ -81,6 +82,8 @@ def prefetched(loader: object) -> int:
     up before it begins."""
     if isinstance(loader, OverlappedLoader):
         return 1 + prefetched(loader.loader)
+    if isinstance(loader, OptimizedLoader):
+        return prefetched(loader.chosen)
     if isinstance(loader, WorkersLoader | ThreadedLoader):
         return loader.ahead
     if not isinstance(loader, DataLoader):
@@ -91,6 +94,8 @@ def prefetched(loader: object) -> int:
 def has_workers(loader: object) -> bool:
     if isinstance(loader, OverlappedLoader):
         return has_workers(loader.loader)
+    if isinstance(loader, OptimizedLoader):
+        return has_workers(loader.chosen)
     if isinstance(loader, WorkersLoader):
-        return True
+        return loader.num_workers > 0
     return isinstance(loader, DataLoader) and loader.num_workers > 0
