@@ -143,6 +143,11 @@ def test_an_item_that_never_ends_does_not_hold_the_search() -> None:
     assert found.why == "nothing could be measured"
 
 
+def test_a_loader_without_a_batch_has_nothing_to_measure() -> None:
+    found = rate_loading(DataLoader(Items(), batch_size=41, drop_last=True), seconds=2)
+    assert (found.mode, found.why) == ("own", "nothing could be measured")
+
+
 class Failing(Items):
     def __getitem__(self, index: int) -> Tensor:
         raise ValueError("no row is readable")

@@ -59,6 +59,8 @@ RESTARTS = 0.02
 """Of an epoch; where starting workers takes more they live on."""
 MORE_AHEAD = 4
 """Batches of each worker, tried beside the usual 2."""
+LEAST_WORKER_BYTES = 16 * 2**20
+"""Of a worker that has not been measured yet."""
 KEPT_INDICES = 10_000
 """Batches of indices that turns go through, over and over."""
 Tell = Callable[[str], None]
@@ -102,7 +104,7 @@ class Search:
         self._batch_s = 0.0
         """Of one maker, the longest seen."""
         self._batch_bytes = 0
-        self._worker_bytes = 0
+        self._worker_bytes = LEAST_WORKER_BYTES
         self._indices: Iterator[Any] = iter(())
 
     def admit(self, manner: Manner, only: list[Settings] | None) -> None:
@@ -120,8 +122,9 @@ class Search:
         wanted = [Candidate(own, own=True), *(Candidate(each) for each in given if each != own)]
         self.candidates = [each for each in wanted if reasons[each.mode] is None]
         if self.candidates:
-            foreseen = itertools.islice(Foresight(Order(self._loader)), KEPT_INDICES)
-            self._indices = itertools.cycle(list(foreseen))
+            foreseen = list(itertools.islice(Foresight(Order(self._loader)), KEPT_INDICES))
+            self.candidates = self.candidates if foreseen else []
+            self._indices = itertools.cycle(foreseen)
 
     def _all(self) -> list[Settings]:
         counts = self._allowance.worker_counts()
