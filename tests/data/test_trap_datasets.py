@@ -222,6 +222,11 @@ class Many(Rows):
         return self.table[index]
 
 
+class NamedInWords(Rows):
+    def __getitem__(self, index: int) -> Any:
+        return self.table[index] + getattr(torch, "rand")(3)  # noqa: B009
+
+
 class Evaluated(Rows):
     def __getitem__(self, index: int) -> Tensor:
         return self.table[index] + eval("1")
@@ -264,6 +269,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a stream": (Stream, "a stream without indices"),
     "no length": (Unlimited, "has no length"),
     "many at a time": (Many, "__getitems__"),
+    "a name in words": (NamedInWords, "rand may draw random numbers"),
     "code made as it runs": (Evaluated, "uses eval"),
 }
 

@@ -48,21 +48,22 @@ class BatchedLoader(Resumable):
     def epoch(self, given: int) -> Iterator[Any]:
         """As ``iter``, without the first batches, and without counting what is consumed."""
         if self.columns.are_stale():
-            read = self.columns.read
-            return (self._pinned(read(batch)) for batch in self.order.behind(given))
+            return map(self._read, self.order.behind(given))
         return self.columns.watched(self._gathered(given))
 
     def _gathered(self, given: int) -> Iterator[Any]:
         if not self.takes_whole:
-            return self._one_by_one(self.order.behind(given))
+            return map(self._fetch, self.order.behind(given))
         epoch = self.order.whole()
         if given:
             epoch.draw()
         return self._from_whole(epoch, given)
 
-    def _one_by_one(self, indices: Iterator[Any]) -> Iterator[Any]:
-        for batch in indices:
-            yield self._pinned(self.columns.fetch(batch))
+    def _read(self, indices: Any) -> Any:
+        return self._pinned(self.columns.read(indices))
+
+    def _fetch(self, indices: Any) -> Any:
+        return self._pinned(self.columns.fetch(indices))
 
     def _from_whole(self, epoch: WholeEpoch, given: int) -> Iterator[Any]:
         columns = self.columns
@@ -75,10 +76,10 @@ class BatchedLoader(Resumable):
             if together:
                 cut = map(list, chunks.cut(chunks.gather(rows, pinned=self._pin), len(rows)))
                 yield from cut if columns.form is None else map(columns.build, cut)
+            elif lacking:
+                yield from map(self._fetch, map(Tensor.tolist, torch.split(rows, epoch.size)))
             else:
-                for each in torch.split(rows, epoch.size):
-                    batch = columns.fetch(each.tolist()) if lacking else columns.gather(each)
-                    yield self._pinned(batch)
+                yield from map(self._pinned, map(columns.gather, torch.split(rows, epoch.size)))
         epoch.ask(epoch.batches)
 
     def _pinned(self, batch: Any) -> Any:

@@ -184,11 +184,13 @@ class _Body:
             if not (isinstance(wanted, ast.Constant) and isinstance(wanted.value, str)):
                 raise Doubt(f"{where}: getattr of a name that is known only as it runs")
             self._found.attributes.add(wanted.value)
+            name = wanted.value
         if isinstance(call.func, ast.Name) and name == "open" and _writes(call):
             raise Doubt(f"{where}: open for writing, or in a mode that is known only as it runs")
-        if not isinstance(call.func, ast.Attribute):
-            return
-        root, value = _root(call.func), call.func.value
+        if isinstance(call.func, ast.Name) and call.func.id != "getattr":
+            return  # what it stands for is looked at
+        root = _root(call.func)
+        value = call.func.value if isinstance(call.func, ast.Attribute) else None
         direct = isinstance(value, ast.Name) and root == self._self
         reason = None if direct else known.why_not_called(name)
         if reason:

@@ -35,7 +35,7 @@ DRAWING = words(
     " dropout3d dropout_ effect_noise exponential_ feature_alpha_dropout feature_dropout geometric_"
     " getrandbits gumbel_softmax initial_seed integers log_normal_ manual_seed multinomial normal"
     " normal_ permutation permuted poisson rand rand_like randbytes randint randint_like randn"
-    " randn_like random random_ randperm randrange rrelu rrelu_ rvs sample seed shuffle"
+    " randn_like random random_ randperm randrange rrelu rrelu_ rsample rvs sample seed shuffle"
     " standard_normal uniform uniform_ get_rng_state set_rng_state"
 )
 """Names of functions that draw random numbers, or set what others draw."""

@@ -159,7 +159,7 @@ def _describe(value: Any, tell: Callable[[bytes], None], whole: bool) -> None:
     elif _is_whole(value):
         tell(str(id(value)).encode())
     elif isinstance(value, (*CONTAINERS, dict)):
-        tell((repr(value) if whole and _is_flat(value) else str(len(value))).encode())
+        tell((repr(value) if _is_flat(value, whole) else str(len(value))).encode())
     else:
         names = [name for name, held in attributes_of(value).items() if _counts(held)]
         tell(repr(names).encode())
@@ -177,10 +177,10 @@ def _tell_bytes(array: "np.ndarray[Any, Any]", tell: Callable[[bytes], None], wh
 def _looked_at(value: Any, whole: bool) -> Iterator[Any]:
     if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
         yield from parts_of(value)
-    elif isinstance(value, CONTAINERS) and whole and _is_flat(value):
+    elif _is_flat(value, whole):
         return
-    elif isinstance(value, CONTAINERS) and not whole and len(value) > SMALL:
-        held = list(value) if isinstance(value, set | frozenset) else value
+    elif isinstance(value, (*CONTAINERS, dict)) and not whole and len(value) > SMALL:
+        held = list(value.items() if isinstance(value, dict) else value)
         yield from (held[place] for place in range(0, len(held), len(held) // 100))
     elif isinstance(value, (*CONTAINERS, dict)):
         yield from parts_of(value)
@@ -191,9 +191,11 @@ def _looked_at(value: Any, whole: bool) -> Iterator[Any]:
                 yield from (held for held in vars(kind).values() if _is_data(held))
 
 
-def _is_flat(value: Any) -> bool:
+def _is_flat(value: Any, whole: bool) -> bool:
     """A container of nothing but plain values, which is shown by how it prints."""
-    return isinstance(value, CONTAINERS) and set(map(type, value)) <= PLAIN
+    if not isinstance(value, CONTAINERS) or (len(value) > SMALL and not whole):
+        return False
+    return set(map(type, value)) <= PLAIN
 
 
 def _counts(held: object) -> bool:

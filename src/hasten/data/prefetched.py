@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +23,8 @@ from hasten.data.order import WholeEpoch
 from hasten.data.resumable import Resumable
 
 CHUNK_BYTES = 2**25
-"""Copied at once, if there are so many batches; up to four such chunks are on the device."""
+"""Copied at once, if there are so many batches; three such chunks are on the device, and those of
+which a batch is kept."""
 AHEAD = 2
 ALIGNMENT = 256
 
@@ -77,13 +79,16 @@ class PrefetchedLoader(Resumable):
         with ExitStack() as stack:
             thread = ThreadPoolExecutor(1, thread_name_prefix="hasten-prefetch")
             stack.callback(thread.shutdown, cancel_futures=True)
-            while True:
-                while len(waiting) < AHEAD and (span := next(spans, None)) is not None:
+
+            def submit(count: int) -> None:
+                for span in islice(spans, count):
                     rows = epoch.rows_of(span)
                     waiting.append((span, thread.submit(self._prepare, chunks, rows)))
-                if not waiting:
-                    break
+
+            submit(AHEAD)
+            while waiting:
                 span, future = waiting.popleft()
+                submit(1)
                 epoch.ask(span.start)
                 yield from self._hand_out(future.result(), chunks, epoch, span)
         epoch.ask(epoch.batches)
