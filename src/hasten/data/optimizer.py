@@ -113,7 +113,7 @@ class _Choice:
         if reason:
             self._refuse("resident", reason)
             return None
-        self.report = self._say("resident", "the data is the same each time and fits the device")
+        self.report = self._say("resident", f"{_why_in_memory(frozen)}, and fits the device")
         return ResidentLoader(self._loader, self._device, frozen)
 
     def _too_large(self, frozen: Frozen | None) -> str | None:
@@ -132,7 +132,7 @@ class _Choice:
         if reason:
             self._refuse("batched", reason)
             return None
-        why = "the data is in memory and the same each time"
+        why = _why_in_memory(frozen)
         batched = BatchedLoader(self._loader, frozen)
         if self._device.type != "cuda":
             self.report = self._say("batched", why)
@@ -162,6 +162,12 @@ class _Choice:
     def _say(self, mode: Mode, why: str) -> LoaderRating:
         refused = tuple(self._refused)
         return LoaderRating(mode=mode, rows_per_s=None, spread=None, why=why, refused=refused)
+
+
+def _why_in_memory(frozen: Frozen | None) -> str:
+    if frozen is None:
+        return "the data is in memory"
+    return "its items were read, shown to be the same each time, and are kept"
 
 
 def _built(loader: DataLoader[Any], rating: LoaderRating, manner: Manner, *, pin: bool) -> Any:
