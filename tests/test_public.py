@@ -26,7 +26,7 @@ COMMANDS = {
     "env": ["--json"],
     "explain": ["TECHNIQUE", "--json"],
     "gallery": ["--json"],
-    "profile": ["TASK", "--recipe", "--trace", "--seed", "--json"],
+    "profile": ["TASK", "--recipe", "--trace", "--data", "--seed", "--json"],
     "prove": ["TASK", "RECIPE", "--seed", "--resume", "--minutes", "--json"],
     "train": [
         "TASK",
@@ -65,6 +65,7 @@ ALL_COMMANDS = commands_of(group)
 
 NAMES = [
     "CannotApply",
+    "DataPipelineOptimizer",
     "DatasetCache",
     "Effect",
     "Every",
@@ -84,6 +85,7 @@ NAMES = [
     "Task",
     "Technique",
     "TrainingOptimizer",
+    "create_optimized_dataloader",
     "evaluate",
     "fit",
     "profiled",

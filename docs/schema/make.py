@@ -10,6 +10,7 @@ from hasten.records.cache import CacheListing, CacheRemoval, CacheVerification
 from hasten.records.explanation import Explanations
 from hasten.records.gallery import Gallery
 from hasten.records.inference import InferenceReport
+from hasten.records.loading import DataReport
 from hasten.records.profile import ProfileReport
 from hasten.records.recipe import Evidence
 from hasten.records.report import BenchReport, ProofReport
@@ -21,6 +22,7 @@ from hasten.techniques.registry import recipe_schema
 DOCUMENTS = {
     "tune": Evidence,
     "profile": ProfileReport,
+    "profile-data": DataReport,
     "bench": BenchReport,
     "bench-saved": SavedBench,
     "bench-against": GateReport,

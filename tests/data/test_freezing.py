@@ -130,6 +130,24 @@ def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == [(done, 2 * ROWS) for done in range(1, 2 * ROWS + 1)]
 
 
+class UnreadableError(ValueError):
+    def __init__(self, index: int) -> None:
+        super().__init__(f"row {index} cannot be read")
+        self.index = index
+
+
+class Checked(Rows):
+    def __getitem__(self, index: int) -> Any:
+        if index >= ROWS:
+            raise UnreadableError(index)
+        return self.table[index]
+
+
+def test_what_an_item_makes_anew_is_no_memory() -> None:
+    frozen = freeze(loader_of(Checked()), most_bytes=MiB)
+    assert frozen.columns[0].tolist() == Checked().table.tolist()
+
+
 class Damaged(Rows):
     def __getitem__(self, index: int) -> Any:
         if index in (5, 6):

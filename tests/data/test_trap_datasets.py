@@ -307,17 +307,18 @@ def test_a_dataset_larger_than_the_allowance_is_refused_by_its_first_item() -> N
 
 
 def test_a_process_that_is_killed_while_it_reads_is_a_refusal() -> None:
-    killer = threading.Thread(target=kill_a_child)
+    killer = threading.Thread(target=kill_a_child, args=[psutil.Process().children()])
     killer.start()
     with pytest.raises(CannotFreeze, match="ended by signal 9"):
         freeze(DataLoader(Slow()), most_bytes=MiB)
     killer.join()
 
 
-def kill_a_child() -> None:
-    while not (children := psutil.Process().children()):
+def kill_a_child(before: list[psutil.Process]) -> None:
+    """Not one that was there before, such as multiprocessing's own."""
+    while not (children := set(psutil.Process().children()) - set(before)):
         time.sleep(0.01)
-    children[0].kill()
+    children.pop().kill()
 
 
 def test_items_that_never_come_are_a_refusal_after_the_time_that_was_given() -> None:

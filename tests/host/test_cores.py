@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from hasten.host.cores import cores_allowed, memory_allowed
+from hasten.host.cores import (
+    cores_allowed,
+    memory_allowed,
+    memory_left,
+    shared_memory_left,
+)
 
 GIB = 1 << 30
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -182,3 +187,34 @@ def test_a_path_may_hold_colons(groups: Groups) -> None:
 def test_this_very_process_may_use_some_cores_and_some_memory() -> None:
     assert 0 < cores_allowed() <= CORES
     assert 0 < memory_allowed(64 * GIB) <= 64 * GIB
+
+
+def test_memory_left_is_what_the_group_has_not_used_and_files_give_way(groups: Groups) -> None:
+    groups.put_process_in("0::/job")
+    groups.limit("job/memory.max", str(1000))
+    groups.limit("job/memory.current", str(900))
+    groups.limit("job/memory.stat", "anon 500\ninactive_file 300\nactive_file 50")
+    assert memory_left(groups.root, groups.listing) == 400
+    groups.limit("memory.max", str(2000))
+    groups.limit("memory.current", str(1900))
+    assert memory_left(groups.root, groups.listing) == 100
+
+
+def test_memory_left_of_version_1_counts_all_below(groups: Groups) -> None:
+    groups.put_process_in("4:memory:/job")
+    groups.limit("memory/job/memory.limit_in_bytes", str(1000))
+    groups.limit("memory/job/memory.usage_in_bytes", str(1200))
+    groups.limit("memory/job/memory.stat", "inactive_file 0\ntotal_inactive_file 150")
+    assert memory_left(groups.root, groups.listing) == 0  # not less than nothing
+
+
+def test_without_a_limit_the_machine_has_what_is_available(groups: Groups) -> None:
+    groups.put_process_in("0::/")
+    groups.limit("memory.max", "max")
+    groups.limit("memory.current", "5")
+    assert memory_left(groups.root, groups.listing) > 1 << 20
+
+
+def test_shared_memory_is_that_of_its_folder(tmp_path: Path) -> None:
+    assert shared_memory_left(tmp_path) > 0
+    assert shared_memory_left(tmp_path / "nowhere") == 0

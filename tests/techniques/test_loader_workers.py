@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, TensorDataset
 
+from hasten.data.ahead import WorkersLoader, rebuild
 from hasten.host.cores import cores_allowed
+from hasten.host.environment import read_environment
 from hasten.records.plan import Plan
 from hasten.runtime.run import Run
 from hasten.task.pipeline import Pipeline
@@ -81,10 +84,14 @@ def test_what_the_loader_was_told_is_told_to_the_new_one() -> None:
     (said,) = Run(pipeline, workers()).applied
     assert said.why == "1 workers, 1 before"
     now = pipeline.loader
-    assert isinstance(now, DataLoader)
-    assert now.generator is generator
-    assert now.batch_sampler is loader.batch_sampler
-    assert (now.timeout, now.collate_fn) == (9, loader.collate_fn)
+    assert isinstance(now, WorkersLoader)
+    assert now.order.loader is loader
+    rebuilt = rebuild(loader, now.settings, generator=torch.Generator())
+    assert rebuilt.timeout == 9
+    assert rebuilt.worker_init_fn is not None
+    rebuilt.worker_init_fn(5)
+    assert started == [5]
+    assert rebuilt.collate_fn([1, 2]).tolist() == [1, 2]
 
 
 TOO_MANY = int(cores_allowed()) + 1
@@ -101,7 +108,7 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
         1,
         "its dataset is iterable, and each worker would go through all of it",
     ),
-    "rows": (DataLoader(Items(), batch_size=None), 1, "it does not make batches by a BatchSampler"),
+    "rows": (DataLoader(Items(), batch_size=None), 1, "it makes no batches"),
     "random items": (
         DataLoader(RandomItems()),
         1,
@@ -124,7 +131,13 @@ def test_the_traits_tell_where_workers_help() -> None:
     own = DataLoader(Items(), batch_sampler=BatchSampler(range(10), 2, False))
     reasons = [
         technique.unsuited(read_traits(with_loader(loader)))
-        for loader in (own, DataLoader(TensorDataset(torch.ones(4))), DataLoader(Stream()), [])
+        for loader in (
+            own,
+            DataLoader(TensorDataset(torch.ones(4))),
+            DataLoader(Stream()),
+            [],
+            DataLoader(RandomItems()),
+        )
     ]
     other = "the loader is not a DataLoader of indexed data"
     assert reasons == [
@@ -132,4 +145,32 @@ def test_the_traits_tell_where_workers_help() -> None:
         "the data is in memory, and workers would only copy it",
         other,
         other,
+        "its items draw random numbers, which would be others in workers",
     ]
+
+
+def test_as_many_as_there_are_cores_are_tried_first_and_then_fewer() -> None:
+    traits = read_traits(with_loader(DataLoader(Items())))
+    for cores, counts in ((0.5, [1]), (2.0, [2, 1]), (16.0, [16, 8, 4])):
+        environment = replace(read_environment(), cores_allowed=cores)
+        tries = LoaderWorkersTechnique().to_try(environment, traits)
+        assert [each.workers for each in tries] == counts
+
+
+class RandomLate(Items):
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return torch.randn(6) if index == 7 else torch.full((6,), float(index)), index % 3
+
+
+def test_an_item_that_turns_out_random_is_drawn_as_ever_and_the_workers_are_dropped() -> None:
+    def train(plan: Plan) -> tuple[list[Any], Run]:
+        torch.manual_seed(3)
+        run = Run(with_loader(DataLoader(RandomLate(), batch_size=2, shuffle=True)), plan)
+        losses = [float(run.step(batch)) for _ in range(2) for batch in run.epoch()]
+        return [losses, random_settings()], run
+
+    found, run = train(workers())
+    assert found == train(Plan())[0]
+    (said,) = run.applied
+    assert said.outcome == "fell_back"
+    assert "draw random numbers" in said.why

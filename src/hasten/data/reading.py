@@ -136,13 +136,17 @@ class Reader:
     def _look_at_methods(self, kind: type) -> None:
         for name, member in list(vars(kind).items()):
             if self._may_be_called(kind, name):
+                # What is just being made does not live on, such as an error that is raised.
+                of_old = not (name in MADE and self._classes[kind])
                 for function in _functions_of(member):
-                    self._look_at_function(function, _place_of(kind), is_method=True)
+                    self._look_at_function(function, _place_of(kind), is_method=of_old)
                 if not isinstance(member, (types.FunctionType, *DESCRIPTORS)):
                     for each in _with_parts(member):
                         self._look_at(each, _place_of(kind))
 
     def _may_be_called(self, kind: type, name: str) -> bool:
+        if name in MADE and not self._classes[kind]:
+            return False  # it was made before, whatever else is made by that name
         if name in self._names or name == "forward":
             return True
         if not (name.startswith("__") and name.endswith("__")):

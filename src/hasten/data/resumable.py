@@ -129,10 +129,26 @@ class Place:
         self.start, self.given, self.ended = start, given, False
 
     def count(self, source: Iterator[Any]) -> Iterator[Any]:
-        for batch in source:
-            self.given += 1
-            yield batch
-        self.ended = True
+        return _Counted(self, source)
+
+
+class _Counted:
+    """An iterator, not a generator: after an error, as of a broken row, it goes on behind it."""
+
+    def __init__(self, place: Place, source: Iterator[Any]) -> None:
+        self._place, self._source = place, source
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        self._place.given += 1
+        try:
+            return next(self._source)
+        except StopIteration:
+            self._place.given -= 1
+            self._place.ended = True
+            raise
 
 
 def _refused(why: str) -> HastenError:

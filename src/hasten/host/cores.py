@@ -7,8 +7,11 @@ shows them, those of version 2 and those of version 1.
 import os
 from pathlib import Path
 
+import psutil
+
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
+SHARED_MEMORY = Path("/dev/shm")
 
 
 def cores_allowed(root: Path = CGROUP_ROOT, groups: Path = OWN_GROUPS) -> float:
@@ -28,6 +31,24 @@ def memory_allowed(total_bytes: int, root: Path = CGROUP_ROOT, groups: Path = OW
     return min([total_bytes, *(int(limit) for limit in limits if limit.isdigit())])
 
 
+def memory_left(root: Path = CGROUP_ROOT, groups: Path = OWN_GROUPS) -> int:
+    """Bytes that this process may still take: what the machine has available, or less by what is
+    left of a control group's limit. Files that the kernel keeps in memory give way, and count as
+    left."""
+    left = [_left_in(folder) for folder in _folders("memory", root, groups)]
+    available = psutil.virtual_memory().available
+    return max(min([available, *(each for each in left if each is not None)]), 0)
+
+
+def shared_memory_left(folder: Path = SHARED_MEMORY) -> int:
+    """Bytes that processes may still hand each other; 0 where there is no such folder."""
+    try:
+        stats = os.statvfs(folder)
+    except OSError:
+        return 0
+    return stats.f_bavail * stats.f_frsize
+
+
 def throttled_s(root: Path = CGROUP_ROOT, groups: Path = OWN_GROUPS) -> float:
     """How long the control group's quota has held its processes back, so far."""
     units = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
@@ -37,6 +58,24 @@ def throttled_s(root: Path = CGROUP_ROOT, groups: Path = OWN_GROUPS) -> float:
             if name in units and value.isdigit():
                 return int(value) * units[name]
     return 0.0
+
+
+def _left_in(folder: Path) -> int | None:
+    """None where this control group has no limit."""
+    for limit_name, used_name in (
+        ("memory.max", "memory.current"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        limit, used = _first_line(folder / limit_name), _first_line(folder / used_name)
+        if limit.isdigit() and used.isdigit():
+            return int(limit) - int(used) + _cached_in(folder)
+    return None
+
+
+def _cached_in(folder: Path) -> int:
+    names = ("inactive_file", "total_inactive_file")
+    found = [line.split() for line in _lines(folder / "memory.stat")]
+    return max([int(each[1]) for each in found if each and each[0] in names], default=0)
 
 
 def _folders(controller: str, root: Path, groups: Path) -> list[Path]:

@@ -8,7 +8,10 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from hasten.data.ahead import WorkersLoader
+from hasten.data.optimized import OptimizedLoader
 from hasten.data.overlap import OverlappedLoader
+from hasten.data.threaded import ThreadedLoader
 from hasten.measure.marks import marks_for, wait_for
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.runtime.run import Run
@@ -79,6 +82,10 @@ def prefetched(loader: object) -> int:
     up before it begins."""
     if isinstance(loader, OverlappedLoader):
         return 1 + prefetched(loader.loader)
+    if isinstance(loader, OptimizedLoader):
+        return prefetched(loader.chosen)
+    if isinstance(loader, WorkersLoader | ThreadedLoader):
+        return loader.ahead
     if not isinstance(loader, DataLoader):
         return 0
     return loader.num_workers * (loader.prefetch_factor or USUAL_PREFETCH)
@@ -87,4 +94,8 @@ def prefetched(loader: object) -> int:
 def has_workers(loader: object) -> bool:
     if isinstance(loader, OverlappedLoader):
         return has_workers(loader.loader)
+    if isinstance(loader, OptimizedLoader):
+        return has_workers(loader.chosen)
+    if isinstance(loader, WorkersLoader):
+        return loader.num_workers > 0
     return isinstance(loader, DataLoader) and loader.num_workers > 0

@@ -26,6 +26,7 @@ from hasten.measure.ceilings import measure_ceilings
 from hasten.measure.evaluation import Evaluation, techniques_in_evaluation
 from hasten.measure.export import export_trace
 from hasten.measure.launches import count_launches
+from hasten.measure.loading import measure_loading
 from hasten.measure.peak import measure_peak
 from hasten.measure.phases import measure_phases
 from hasten.measure.placement import threads_to_place
@@ -88,6 +89,9 @@ class Child:
                 return messages.TraceExported(steps=export_trace(self.run, self._batches, path))
             case messages.MeasureBounds():
                 return messages.BoundsMeasured(bounds=measure_bounds(self.run, self._batches))
+            case messages.MeasureLoading():
+                pipeline = self.run.pipeline
+                return measure_loading(pipeline.loader, pipeline.device, request.seconds)
             case messages.CountLaunches():
                 return messages.LaunchesCounted(launches=count_launches(self.run, self._batches))
             case messages.CountWork():

@@ -14,7 +14,7 @@ from hasten.measure.parts import measure_parts
 from hasten.measure.turns import compare_in_turns
 from hasten.measure.worker import REPLY_LIMIT_S, Worker, WorkerFailure
 from hasten.records.plan import NAIVE, Plan, Rung
-from hasten.records.profile import ProfileParts
+from hasten.records.profile import Bound, ProfileParts
 from hasten.stats.paired import MARGIN, Interval
 
 PHASE_STEPS = 60
@@ -96,6 +96,28 @@ class Lab:
             return msgspec.structs.replace(parts, notes=(*lost, *parts.notes))
         except WorkerFailure as failure:
             raise failure.as_error() from failure
+        finally:
+            worker.close()
+
+    def loading(self, seconds: float) -> messages.LoadingMeasured:
+        """How fast the task's own loader is alone, and what other ways of loading give, in a
+        process of its own. ``seconds`` are for the search among workers and threads."""
+        worker = self.worker()
+        try:
+            worker.ask(self.start(NAIVE), messages.Started)
+            return worker.ask(messages.MeasureLoading(seconds=seconds), messages.LoadingMeasured)
+        except WorkerFailure as failure:
+            raise failure.as_error() from failure
+        finally:
+            worker.close()
+
+    def bounds(self, plan: Plan) -> tuple[Bound, ...]:
+        """What steps take without the loader, and without the optimizer."""
+        worker = self.worker()
+        try:
+            worker.ask(self.start(plan), messages.Started)
+            worker.ask(messages.Warm(steps=1), messages.Warmed)
+            return worker.ask(messages.MeasureBounds(), messages.BoundsMeasured).bounds
         finally:
             worker.close()
 

@@ -8,6 +8,7 @@ import msgspec
 from hasten.records.applied import Applied
 from hasten.records.environment import Environment
 from hasten.records.finding import Place
+from hasten.records.loading import DiskUse, LoaderRating, Rate, Refused
 from hasten.records.measurement import Measurement, Memory
 from hasten.records.plan import Plan, Rung
 from hasten.records.profile import Bound, Ceilings, Launches, PeakMemory, SyncSite
@@ -140,6 +141,22 @@ class MeasureBounds(Request, frozen=True, kw_only=True):
 
 class BoundsMeasured(Reply, frozen=True, kw_only=True):
     bounds: tuple[Bound, ...]
+
+
+class MeasureLoading(Request, frozen=True, kw_only=True):
+    """Load with nobody training, by the loader as it is and by other ways; ends this worker's use
+    for anything else."""
+
+    seconds: float
+    """For the search among workers and threads."""
+
+
+class LoadingMeasured(Reply, frozen=True, kw_only=True):
+    rating: LoaderRating
+    rates: tuple[Rate, ...]
+    refused: tuple[Refused, ...]
+    disk: DiskUse | None
+    notes: tuple[str, ...]
 
 
 class CountLaunches(Request, frozen=True, kw_only=True):
@@ -357,6 +374,7 @@ AnyRequest = (
     | MeasurePeak
     | ExportTrace
     | MeasureBounds
+    | MeasureLoading
     | CountLaunches
     | CountWork
     | MeasureCeilings
@@ -378,6 +396,7 @@ AnyReply = (
     | PeakMeasured
     | TraceExported
     | BoundsMeasured
+    | LoadingMeasured
     | LaunchesCounted
     | WorkCounted
     | CeilingsMeasured

@@ -1,18 +1,25 @@
 """Load batches in worker processes."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from msgspec import Meta
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset
+from msgspec.structs import replace
+from torch.utils.data import DataLoader
 
+from hasten.data.ahead import WorkersLoader, cannot_foresee
+from hasten.data.manner import Manner, manner_at_sight
 from hasten.host.cores import cores_allowed
 from hasten.records.environment import Environment
+from hasten.records.loading import WorkerSettings
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
 from hasten.task.pipeline import Pipeline
 from hasten.task.traits import draws_random
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
+
+RANDOM = "its items draw random numbers, which would be others in workers"
+TRIES = 3
 
 
 class LoaderWorkersPart(Part, frozen=True, kw_only=True):
@@ -25,13 +32,13 @@ class LoaderWorkersTechnique(Technique[LoaderWorkersPart]):
     part = LoaderWorkersPart
     stage = Stage.DATA
     rung = Rung.BITWISE
-    answers = ()
-    about = "Rebuilds a DataLoader with worker processes; same batches, same order."
+    answers = ("data-wait",)
+    about = "Loads batches in worker processes; same batches, same order."
     helps = "Samples that are decoded, tokenized or read from disk. Not data in memory."
     costs = "A process and its memory for each worker, started anew each epoch."
     limits = (
-        "Plain DataLoaders over indexed data whose items draw no random numbers: in workers those "
-        "would be others."
+        "Plain DataLoaders over indexed data whose items draw no random numbers, which in workers "
+        "would be others, and that holds no open files, which forked workers would share."
     )
     needs = "As many cores as workers."
     reserved_for = "asked"
@@ -39,53 +46,52 @@ class LoaderWorkersTechnique(Technique[LoaderWorkersPart]):
     def unsuited(self, traits: Traits) -> str | None:
         if traits.data.kind == "tensors":
             return "the data is in memory, and workers would only copy it"
-        return (
-            None if traits.data.kind == "map" else "the loader is not a DataLoader of indexed data"
-        )
+        if traits.data.kind != "map":
+            return "the loader is not a DataLoader of indexed data"
+        return RANDOM if traits.data.draws_random else None
 
     def to_try(self, environment: Environment, traits: Traits) -> list[LoaderWorkersPart]:
-        return []
+        """One for each core, then half as many, and so on."""
+        most = max(int(environment.cores_allowed), 1)
+        counts = [most >> halvings for halvings in range(TRIES) if most >> halvings]
+        return [LoaderWorkersPart(workers=count) for count in counts]
 
     def apply(self, pipeline: Pipeline, part: LoaderWorkersPart) -> Effect:
         before = pipeline.loader
-        reason = _cannot_rebuild(before, part.workers)
+        settings = WorkerSettings(workers=part.workers, pin=torch.accelerator.is_available())
+        reason = _reason_against(before, settings)
         if reason:
             raise CannotApply(reason)
-        assert isinstance(before, DataLoader)  # held by _cannot_rebuild
-        pipeline.loader = _rebuild(before, part.workers)
+        assert isinstance(before, DataLoader)  # held by _reason_against
+        settings = replace(settings, pin=settings.pin or before.pin_memory)
+        loader = WorkersLoader(before, settings, manner=Manner())
+        pipeline.loader = loader
 
         def undo() -> None:
             pipeline.loader = before
+            loader.close()
 
-        return Effect(why=f"{part.workers} workers, {before.num_workers} before", undo=undo)
+        return Effect(
+            why=f"{part.workers} workers, {before.num_workers} before",
+            undo=undo,
+            problem=lambda: loader.notes[0] if loader.in_turn else None,
+        )
 
 
-def _cannot_rebuild(loader: object, workers: int) -> str | None:
-    if type(loader) is not DataLoader:
-        return f"it is a {type(loader).__name__}, not a plain DataLoader"
-    if workers > cores_allowed():
+def _reason_against(loader: object, settings: WorkerSettings) -> str | None:
+    reason = cannot_foresee(loader)
+    if reason:
+        return reason
+    assert isinstance(loader, DataLoader)  # held by cannot_foresee
+    if settings.workers > cores_allowed():
         allowed = f"{cores_allowed():g} cores that this process may use"
-        return f"num_workers={workers} is more than the {allowed}; ask for fewer, or for none"
-    if isinstance(loader.dataset, IterableDataset):
-        return "its dataset is iterable, and each worker would go through all of it"
-    if not isinstance(loader.batch_sampler, BatchSampler):
-        return "it does not make batches by a BatchSampler"
+        return (
+            f"num_workers={settings.workers} is more than the {allowed}; ask for fewer, or for none"
+        )
+    held = manner_at_sight(loader)
+    if held is not None:
+        return held.handles or held.on_device or held.stateful
     random = draws_random(loader.dataset)
     if random is None:
         return "its first item could not be read to see whether it draws random numbers"
-    return "its items draw random numbers, which would be others in workers" if random else None
-
-
-def _rebuild(loader: DataLoader[Any], workers: int) -> DataLoader[Any]:
-    """With the very same samplers, so that the order stays."""
-    return DataLoader(
-        loader.dataset,
-        batch_sampler=loader.batch_sampler,
-        num_workers=workers,
-        collate_fn=loader.collate_fn,
-        pin_memory=loader.pin_memory or torch.accelerator.is_available(),
-        timeout=loader.timeout,
-        worker_init_fn=loader.worker_init_fn,
-        generator=loader.generator,
-        multiprocessing_context=loader.multiprocessing_context,
-    )
+    return RANDOM if random else None
