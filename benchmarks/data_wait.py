@@ -26,10 +26,10 @@ from typing import Any
 import msgspec
 import torch
 
-from hasten.data.batched import BatchedLoader
-from hasten.data.chunks import MOST_BATCHES
-from hasten.data.prefetched import AHEAD, PrefetchedLoader
-from hasten.data.resident import ResidentLoader
+from hasten.data.loaders.batched import BatchedLoader
+from hasten.data.loaders.chunks import MOST_BATCHES
+from hasten.data.loaders.prefetched import AHEAD, PrefetchedLoader
+from hasten.data.loaders.resident import ResidentLoader
 from hasten.measure.blocks import time_block, timed_steps, warm
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.data.batched import BatchedLoader
+from hasten.data.loaders.batched import BatchedLoader
 from hasten.host.cores import cores_allowed
 from results_file import RESULTS, write_results
 

@@ -24,12 +24,12 @@ import psutil
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.data.allowance import Allowance
-from hasten.data.foresight import Foresight
-from hasten.data.order import Order
-from hasten.data.rating import own_settings, rate_loading
-from hasten.data.threaded import cannot_thread
-from hasten.data.turns import Settings, take_turn
+from hasten.data.ahead.foresight import Foresight
+from hasten.data.ahead.threaded import cannot_thread
+from hasten.data.choosing.allowance import Allowance
+from hasten.data.choosing.rating import own_settings, rate_loading
+from hasten.data.choosing.turns import Settings, take_turn
+from hasten.data.loaders.order import Order
 from hasten.records.loading import LoaderRating, ThreadSettings, WorkerSettings
 from hasten.task.load import build_task, load_factory
 from hasten.task.pipeline import Pipeline

@@ -19,7 +19,7 @@ from hasten import (
     TrainingOptimizer,
 )
 from hasten import Plan as PublicPlan
-from hasten.data.batched import BatchedLoader
+from hasten.data.loaders.batched import BatchedLoader
 from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.records.plan import NAIVE, Plan, Rung

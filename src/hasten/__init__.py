@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from hasten.config import OptimizationLevel as OptimizationLevel
     from hasten.config import PerformanceConfig as PerformanceConfig
     from hasten.data.cache.dataset_cache import DatasetCache as DatasetCache
-    from hasten.data.optimizer import DataPipelineOptimizer as DataPipelineOptimizer
-    from hasten.data.optimizer import create_optimized_dataloader as create_optimized_dataloader
+    from hasten.data.choosing.optimizer import DataPipelineOptimizer as DataPipelineOptimizer
+    from hasten.data.choosing.optimizer import (
+        create_optimized_dataloader as create_optimized_dataloader,
+    )
     from hasten.errors import HastenError as HastenError
     from hasten.monitor.regions import profiled as profiled
     from hasten.optimizer import ModelOptimizer as ModelOptimizer
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CannotApply": "hasten.techniques.technique",
-    "DataPipelineOptimizer": "hasten.data.optimizer",
+    "DataPipelineOptimizer": "hasten.data.choosing.optimizer",
     "DatasetCache": "hasten.data.cache.dataset_cache",
     "Effect": "hasten.techniques.technique",
     "Every": "hasten.train.every",
@@ -58,7 +60,7 @@ _HOMES = {
     "Task": "hasten.task.task",
     "Technique": "hasten.techniques.technique",
     "TrainingOptimizer": "hasten.optimizer",
-    "create_optimized_dataloader": "hasten.data.optimizer",
+    "create_optimized_dataloader": "hasten.data.choosing.optimizer",
     "evaluate": "hasten.runtime.evaluate",
     "fit": "hasten.train.fit",
     "profiled": "hasten.monitor.regions",

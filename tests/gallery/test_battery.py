@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.data.batched import cannot_batch
-from hasten.data.resident import cannot_reside
+from hasten.data.loaders.batched import cannot_batch
+from hasten.data.loaders.resident import cannot_reside
 from hasten.gallery.battery import naive
 from hasten.gallery.battery.about import WORKLOAD
 from hasten.gallery.battery.cell import Cells, discharge

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.data.batched import BatchedLoader
+from hasten.data.loaders.batched import BatchedLoader
 from hasten.measure.marks import marks_for
 from hasten.measure.phases import marking, measure_phases
 from hasten.records.plan import NAIVE, Plan

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
 
-from hasten.data.batched import BatchedLoader
-from hasten.data.freezing import CannotFreeze, freeze
-from hasten.data.prefetched import PrefetchedLoader
-from hasten.data.resident import ResidentLoader
+from hasten.data.freezing.freeze import CannotFreeze, freeze
+from hasten.data.loaders.batched import BatchedLoader
+from hasten.data.loaders.prefetched import PrefetchedLoader
+from hasten.data.loaders.resident import ResidentLoader
 from hasten.task.seed import seed_everything
 from torch_state import bits, random_settings
 

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from arms import Form, Trace, Yardstick, first_difference, measure_yardstick, trace
-from hasten.data.overlap import OverlappedLoader
-from hasten.data.resident import ResidentLoader
+from hasten.data.loaders.overlap import OverlappedLoader
+from hasten.data.loaders.resident import ResidentLoader
 from hasten.records.plan import Plan, RawPart
 from hasten.runtime.run import Run
 from hasten.task.batch import RowsOf

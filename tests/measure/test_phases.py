@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hasten.data.overlap import OverlappedLoader
+from hasten.data.loaders.overlap import OverlappedLoader
 from hasten.measure import phases as module
 from hasten.measure.blocks import has_workers, prefetched, time_block
 from hasten.measure.phases import measure_phases, phases_of

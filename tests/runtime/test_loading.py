@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from hasten.data.batched import BatchedLoader
+from hasten.data.loaders.batched import BatchedLoader
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run
 from hasten.task.pipeline import Pipeline

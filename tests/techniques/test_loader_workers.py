@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, TensorDataset
 
-from hasten.data.ahead import WorkersLoader, rebuild
+from hasten.data.ahead.workers import WorkersLoader, rebuild
 from hasten.host.cores import cores_allowed
 from hasten.host.environment import read_environment
 from hasten.records.plan import Plan

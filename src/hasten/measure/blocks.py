@@ -8,10 +8,10 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from hasten.data.ahead import WorkersLoader
-from hasten.data.optimized import OptimizedLoader
-from hasten.data.overlap import OverlappedLoader
-from hasten.data.threaded import ThreadedLoader
+from hasten.data.ahead.threaded import ThreadedLoader
+from hasten.data.ahead.workers import WorkersLoader
+from hasten.data.choosing.optimized import OptimizedLoader
+from hasten.data.loaders.overlap import OverlappedLoader
 from hasten.measure.marks import marks_for, wait_for
 from hasten.measure.rest import wait_for_children_to_rest
 from hasten.runtime.run import Run

@@ -12,16 +12,16 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.data.ahead import cannot_foresee
-from hasten.data.batched import BatchedLoader, cannot_batch
-from hasten.data.foresight import Foresight
-from hasten.data.freezing import CannotFreeze, freeze
-from hasten.data.frozen import Frozen
-from hasten.data.manner import make_batch
-from hasten.data.order import Order
-from hasten.data.prefetched import PrefetchedLoader
-from hasten.data.rating import own_settings, rate_loading
-from hasten.data.resident import ResidentLoader, cannot_reside, resident_bytes
+from hasten.data.ahead.foresight import Foresight
+from hasten.data.ahead.workers import cannot_foresee
+from hasten.data.choosing.manner import make_batch
+from hasten.data.choosing.rating import own_settings, rate_loading
+from hasten.data.freezing.freeze import CannotFreeze, freeze
+from hasten.data.freezing.frozen import Frozen
+from hasten.data.loaders.batched import BatchedLoader, cannot_batch
+from hasten.data.loaders.order import Order
+from hasten.data.loaders.prefetched import PrefetchedLoader
+from hasten.data.loaders.resident import ResidentLoader, cannot_reside, resident_bytes
 from hasten.host.cores import memory_left
 from hasten.measure.disk import measure_disk
 from hasten.measure.messages import LoadingMeasured

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from hasten.data.epochs import EpochStart, begin_at
-from hasten.data.stand_in import StandIn
+from hasten.data.loaders.epochs import EpochStart, begin_at
+from hasten.data.loaders.stand_in import StandIn
 from hasten.runtime import fallback
 from hasten.task.seed import random_state, restore_random_state
 

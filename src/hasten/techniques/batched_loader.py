@@ -2,7 +2,7 @@
 
 from torch.utils.data import DataLoader
 
-from hasten.data.batched import BatchedLoader, cannot_batch
+from hasten.data.loaders.batched import BatchedLoader, cannot_batch
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits

@@ -2,7 +2,7 @@
 
 import torch
 
-from hasten.data.overlap import OverlappedLoader
+from hasten.data.loaders.overlap import OverlappedLoader
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits

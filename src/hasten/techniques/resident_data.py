@@ -3,7 +3,7 @@
 import torch
 from torch.utils.data import DataLoader
 
-from hasten.data.resident import ResidentLoader, cannot_reside, resident_bytes
+from hasten.data.loaders.resident import ResidentLoader, cannot_reside, resident_bytes
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits

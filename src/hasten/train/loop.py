@@ -8,7 +8,7 @@ import math
 import time
 from typing import Any
 
-from hasten.data.epochs import EpochStart
+from hasten.data.loaders.epochs import EpochStart
 from hasten.errors import HastenError
 from hasten.records.applied import Applied
 from hasten.records.checkpoint import Position

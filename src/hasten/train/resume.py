@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.utils.data import IterableDataset
 
-from hasten.data.epochs import (
+from hasten.data.loaders.epochs import (
     EpochStart,
     cannot_repeat,
     cannot_skip,

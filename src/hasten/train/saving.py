@@ -14,7 +14,7 @@ from hasten.checkpoint.codec import encode
 from hasten.checkpoint.folders import name_of
 from hasten.checkpoint.store import Content, Store
 from hasten.checkpoint.tensor_file import make_header
-from hasten.data.epochs import EpochStart
+from hasten.data.loaders.epochs import EpochStart
 from hasten.records.checkpoint import CHECKPOINT_FORMAT, Manifest, Position
 from hasten.records.plan import RawPart
 from hasten.runtime.run import Run

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
 from hasten.checkpoint.codec import encode
-from hasten.data.epochs import EpochStart, own_states, restore_own
+from hasten.data.loaders.epochs import EpochStart, own_states, restore_own
 from hasten.errors import HastenError
 from hasten.runtime.run import Run
 from hasten.step.optimizers import IMPLEMENTATION_FLAGS

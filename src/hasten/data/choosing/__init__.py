@@ -1,0 +1,1 @@
+"""The fastest way of loading that is safe for a dataset: what it allows, measured, chosen."""

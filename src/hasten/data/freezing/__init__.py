@@ -1,0 +1,1 @@
+"""Which datasets give the same items each time, and their items as columns."""
