@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset
 
-from hasten.data import frozen as watching
+from hasten.data.freezing import frozen as watching
 from hasten.data.freezing.freeze import CannotFreeze, freeze
 from hasten.data.freezing.reading import read_code
 from hasten.data.loaders.batched import BatchedLoader
