@@ -62,7 +62,8 @@ def arguments_by_name(
 ) -> dict[str, Any]:
     """By name, with their defaults: the same call has one key, however it is written."""
     try:
-        bound = inspect.signature(builder).bind(*args, **kwargs)
+        # Its own signature: a decorator may have other defaults than what it wraps.
+        bound = inspect.signature(builder, follow_wrapped=False).bind(*args, **kwargs)
     except ValueError:  # a function in C that does not tell
         return {"args": args, "kwargs": kwargs}
     bound.apply_defaults()
