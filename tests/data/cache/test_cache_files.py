@@ -2,11 +2,15 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from hasten.data.cache.keys.files import FileDigests
+from hasten.data.strings import Strings
 from hasten.errors import HastenError
 from keyed import key_of
 
@@ -26,6 +30,43 @@ def test_a_file_counts_by_its_content(tmp_path: Path) -> None:
         assert key_of(take, form(path)) == before
     with path.open() as file:
         assert key_of(take, file) not in (before, key_of(take, path))
+
+
+FORMS: dict[str, Callable[[str], object]] = {
+    "text": str,
+    "list": lambda name: [name, 1],
+    "texts": lambda name: ["other", name],
+    "many texts": lambda name: [*("other" for _ in range(1000)), name],
+    "key": lambda name: {name: 1},
+    "numpy's text": np.str_,
+    "array": lambda name: np.array(["other", name]),
+    "array of objects": lambda name: np.array(["other", name], object),
+    "strings": lambda name: Strings.of(["other", name]),
+    "column": lambda name: pd.DataFrame({"path": [name]}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["image", "image.png", "folder/image"])
+def test_a_file_that_a_text_names_counts_wherever_the_text_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("1")
+    before = key_of(take, FORMS[form](name))
+    path.write_text("2")
+    assert key_of(take, FORMS[form](name)) != before
+    path.write_text("1")
+    assert key_of(take, FORMS[form](name)) == before
+
+
+def test_a_text_that_names_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HastenError, match=r"names the folder .* would change unseen"):
+        key_of(take, [f"{tmp_path}/"])
+    for word in (".", "/", "..", "src", "./"):
+        key_of(take, word)  # more likely a word than a path
 
 
 def test_a_path_to_nothing_or_to_a_folder_is_refused(tmp_path: Path) -> None:

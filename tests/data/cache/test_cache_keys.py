@@ -235,8 +235,8 @@ DISTINCT: list[Any] = [
     datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), Strings.of(["a", "b"]), Strings.of(["ab"]),
     FRAME, FRAME.assign(a=[1, 3]), FRAME.rename(columns={"a": "c"}), FRAME.set_index("a"),
     FRAME.a, FRAME.a.rename("c"), FRAME.astype({"a": "int32"}), FRAME.b.astype("category"),
-    FRAME.index, pd.date_range("2020", periods=1), pd.DatetimeIndex(["2020-01-01"]), len, math.sqrt, np.add, np.sin, int,
-    Settings, Point, Color, math,
+    FRAME.index, pd.date_range("2020", periods=1), pd.DatetimeIndex(["2020-01-01"]),
+    len, math.sqrt, np.add, np.sin, int, Settings, Point, Color, math,
 ]  # fmt: skip
 
 

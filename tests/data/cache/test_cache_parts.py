@@ -130,13 +130,13 @@ def test_a_function_of_the_script_is_built_here_and_that_is_said(tmp_path: Path)
 def test_no_process_outlives_the_one_that_builds(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "pids"
     folder.mkdir()
-    parent = start(ENDLESS, tmp_path / "cache", folder)
+    parent = start(ENDLESS, tmp_path / "cache", folder / "pid-")
     ends = time.monotonic() + 60
     while len(list(folder.iterdir())) < 2:
         assert time.monotonic() < ends
         assert parent.poll() is None, parent.communicate()[1]
         time.sleep(0.05)
-    pids = [int(each.name) for each in folder.iterdir()]
+    pids = [int(each.name.removeprefix("pid-")) for each in folder.iterdir()]
     parent.send_signal(number)
     parent.communicate(timeout=30)
     ends = time.monotonic() + 20

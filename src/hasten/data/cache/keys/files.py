@@ -7,7 +7,7 @@ import re
 import stat
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from hasten.errors import HastenError
 from hasten.host.files import write_atomically
@@ -16,6 +16,8 @@ from hasten.records.record import Record, from_json, to_json
 SETTLED_S = 2.0
 """A file that changed just now may change again within one tick of its clock, unnoticed."""
 ATTEMPTS = 3
+LONGEST = 4096
+"""Bytes of a path."""
 
 
 class Signature(NamedTuple):
@@ -99,15 +101,26 @@ def forget_digests(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def names_a_file(text: str) -> bool:
-    """Whether a text is the path of a file that is there. Names without a dot or a slash are not
-    looked for: most texts are no paths."""
-    if len(text) > 4096 or not ("." in text or "/" in text):
-        return False
+def what_it_names(text: str) -> Literal["file", "folder"] | None:
+    """Whether a text is the path of something that is there. For a folder it must have a name and a
+    slash: words are often those of folders too, as "train" or "/"."""
+    if len(text) > LONGEST:
+        return None
     try:
-        return stat.S_ISREG(os.stat(text).st_mode)  # noqa: PTH116 - thousands of them
+        mode = os.stat(text).st_mode  # noqa: PTH116 - thousands of them
     except (OSError, ValueError):
-        return False
+        return None
+    if stat.S_ISREG(mode):
+        return "file"
+    return "folder" if stat.S_ISDIR(mode) and "/" in text and text.strip("./") else None
+
+
+def names_here() -> set[str]:
+    """What is in the folder where we are."""
+    try:
+        return set(os.listdir())  # noqa: PTH208 - names, not paths
+    except OSError:
+        return set()
 
 
 def _open_plain(path: Path) -> io.BufferedReader:
