@@ -1,6 +1,7 @@
 """Files count by their content, and are not read again while they are the same."""
 
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -83,8 +84,7 @@ def test_a_digest_of_a_file_is_remembered_only_once_the_file_is_settled(tmp_path
     assert not kept.exists()  # written just now: it may change again unseen
     long_ago = time.time() - 100
     os.utime(path, (long_ago, long_ago))
-    while time.time() - path.stat().st_ctime < 2.1:
-        time.sleep(0.1)
+    wait_until_settled(path)
     first = FileDigests(kept).digest(path)
     (memory,) = kept.iterdir()
     memory.write_text(memory.read_text().replace(first.sha256, "f" * 64))
@@ -92,3 +92,23 @@ def test_a_digest_of_a_file_is_remembered_only_once_the_file_is_settled(tmp_path
     path.write_bytes(b"2" * 1000)
     os.utime(path, (long_ago, long_ago))  # what sets the time back is seen all the same
     assert FileDigests(kept).digest(path).sha256 not in ("f" * 64, first.sha256)
+
+
+def test_a_file_that_is_written_through_a_map_is_seen_to_change(tmp_path: Path) -> None:
+    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True)
+    if kind.stdout.strip() == "tmpfs":
+        pytest.skip("a file in memory does not tell its times")
+    path = tmp_path / "mapped.bin"
+    path.write_bytes(bytes(1000))
+    mapped = np.memmap(path, np.uint8, "r+")
+    mapped[0] = 1
+    wait_until_settled(path)
+    digests = FileDigests()
+    before = digests.digest(path)
+    mapped[0] = 2
+    assert digests.digest(path).sha256 != before.sha256
+
+
+def wait_until_settled(path: Path) -> None:
+    while time.time() - path.stat().st_ctime < 2.1:
+        time.sleep(0.1)

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -51,6 +52,8 @@ class FileDigests:
                 self._known[name] = known
                 return known
             for _ in range(ATTEMPTS):
+                if _is_settled(now):
+                    _write_back(file.fileno())
                 file.seek(0)
                 made = Remembered(
                     signature=now, sha256=hashlib.file_digest(file, "sha256").hexdigest()
@@ -64,8 +67,7 @@ class FileDigests:
         )
 
     def _remember(self, name: str, made: Remembered) -> None:
-        changed_s = max(made.signature.modified_ns, made.signature.changed_ns) / 1e9
-        if not time.time() - changed_s > SETTLED_S:
+        if not _is_settled(made.signature):
             return
         self._known[name] = made
         if self._folder is not None:
@@ -92,6 +94,17 @@ def signature_of(status: os.stat_result) -> Signature:
     return Signature(
         status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
     )
+
+
+def _is_settled(signature: Signature) -> bool:
+    return time.time() - max(signature.modified_ns, signature.changed_ns) / 1e9 > SETTLED_S
+
+
+def _write_back(descriptor: int) -> None:
+    """Whoever has the file mapped changes its times by the first write to a page that is on disk,
+    and by no other."""
+    with suppress(OSError):
+        os.fsync(descriptor)
 
 
 def forget_digests(folder: Path) -> None:
