@@ -3,6 +3,7 @@
 import functools
 import importlib
 import importlib.machinery
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from hasten.data import DatasetCache, cached
+from hasten.data.cache.keys import packages
 from keyed import key_of
 
 HIDDEN: dict[str, tuple[str, dict[str, str]]] = {
@@ -127,6 +130,46 @@ print(key_of(build, 1))
         for value in (1, 2, 1)
     ]  # fmt: skip
     assert keys[0] == keys[2] != keys[1]
+
+
+def test_how_torch_is_set_is_part_of_the_key() -> None:
+    def build() -> Any:
+        return torch.zeros(2)
+
+    before = key_of(build)
+    keys = {before}
+    for dtype in (torch.float16, torch.bfloat16):
+        with torch.autocast("cpu", dtype=dtype):
+            keys.add(key_of(build))
+    with torch.device("meta"):
+        keys.add(key_of(build))
+    torch.set_default_dtype(torch.float64)
+    torch.set_float32_matmul_precision("high")
+    try:
+        keys.add(key_of(build))
+        torch.set_default_dtype(torch.float32)
+        keys.add(key_of(build))
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_float32_matmul_precision("highest")
+    assert len(keys) == 6
+    assert key_of(build) == before
+
+
+def test_all_packages_of_a_namespace_are_in_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"shared": ["one", "two", "one"]}
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: found)
+    known = {"one": "1.0", "two": "2.0"}
+
+    def version(name: str) -> str:
+        if name not in known:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return known[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    packages._distributions.cache_clear()
+    assert packages.package_version.__wrapped__("shared") == "1.0, 2.0"
+    packages._distributions.cache_clear()
 
 
 def test_the_defaults_of_a_decorator_are_its_own() -> None:

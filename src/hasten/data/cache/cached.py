@@ -56,8 +56,6 @@ def default_cache() -> DatasetCache:
 
 
 @overload
-def cached(function: Callable[P, R], /) -> Cached[P, R]: ...
-@overload
 def cached(
     function: None = None,
     /,

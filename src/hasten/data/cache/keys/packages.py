@@ -7,6 +7,7 @@ import importlib.util
 import platform
 import sys
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 
 INSTALLED = {"site-packages", "dist-packages"}
@@ -31,11 +32,17 @@ def package_version(top: str) -> str | None:
     try:
         return importlib.metadata.version(top)
     except importlib.metadata.PackageNotFoundError:
-        names = importlib.metadata.packages_distributions().get(top, [])
-        if names:
-            return importlib.metadata.version(names[0])
+        names = _distributions().get(top, [])
+        if names:  # several, where they share a namespace
+            return ", ".join(importlib.metadata.version(name) for name in sorted(set(names)))
     version = getattr(sys.modules.get(top), "__version__", None)
     return version if isinstance(version, str) else None
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    """By the modules in them. It reads all that is installed, which takes a while."""
+    return importlib.metadata.packages_distributions()
 
 
 @functools.cache
