@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hasten.data.cache.keys import classes, plain
-from hasten.data.cache.keys.modules import feed_files, feed_module
+from hasten.data.cache.keys.modules import feed_files, feed_module, with_packages
 from hasten.data.cache.keys.packages import version_behind
 from hasten.data.cache.keys.references import Import, references_of
 
@@ -214,8 +214,9 @@ def _feed_import(digester: "Digester", each: Import, namespace: dict[str, Any]) 
     digester.write("import", name, version or "")
     if version is not None:
         return
-    for attribute in ("", *each.names):  # a name may be a module too
-        feed_files(digester, f"{name}.{attribute}".rstrip("."))
+    inner = [f"{name}.{attribute}" for attribute in each.names]  # which may be modules too
+    for module in [name, *inner] if inner else with_packages(name):
+        feed_files(digester, module)
 
 
 def _feed_c_function(digester: "Digester", value: Any, where: str) -> None:

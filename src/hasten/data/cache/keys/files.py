@@ -45,9 +45,12 @@ class FileDigests:
 
     def digest(self, path: Path) -> Remembered:
         name = str(path.absolute())
+        known = self._known.get(name)
+        if known is not None and known.signature == signature_of(path.stat()):
+            return known
         with _open_plain(path) as file:
             now = signature_of(os.fstat(file.fileno()))
-            known = self._known.get(name) or self._read(name)
+            known = self._read(name)
             if known is not None and known.signature == now:
                 self._known[name] = known
                 return known

@@ -37,7 +37,6 @@ def feed_files(digester: "Digester", name: str) -> None:
         file = None if each in found or version_behind(each) else _source_of(each)
         if file is not None:
             found[each] = file
-            waiting.append(each.rpartition(".")[0])  # the package around it is run too
             if file.suffix == ".py":
                 changed = file.stat()
                 waiting += _imports_of(each, file, changed.st_mtime_ns, changed.st_size)
@@ -45,6 +44,12 @@ def feed_files(digester: "Digester", name: str) -> None:
         digester.write("own module", each)
         digester.feed_file(found[each], f"the module {each}")
         _feed_loaded(digester, each, digester.files[found[each]].sha256)
+
+
+def with_packages(name: str) -> list[str]:
+    """What ``import a.b.c`` gives the name ``a`` for: it, and the packages around it."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
 def _feed_loaded(digester: "Digester", name: str, sha256: str) -> None:
@@ -82,7 +87,7 @@ def _imports_of(name: str, file: Path, modified_ns: int, size: int) -> tuple[str
     found: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            found += [each for alias in node.names for each in with_packages(alias.name)]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:

@@ -17,7 +17,7 @@ from hasten.data.cache.keys.files import names_here, what_it_names
 if TYPE_CHECKING:
     from hasten.data.cache.keys.digester import Digester
 
-MANY = 100
+MANY = 10
 """Texts: to look for each in the folder where we are would take longer than to list that."""
 NOT_SEEN = "whose files would change unseen: name them, for example by sorted(glob.glob(...))"
 ZONES = (type(None), datetime.timezone, zoneinfo.ZoneInfo)
