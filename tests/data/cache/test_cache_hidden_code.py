@@ -43,6 +43,11 @@ HIDDEN: dict[str, tuple[str, dict[str, str]]] = {
         "def build(x):\n    return helper(x)\n",
         {},
     ),
+    "what a package's decorator was told in words": (
+        "import torch\n@torch.profiler.record_function('/usr/OLD')\ndef helper(x):\n    return x\n"
+        "def build(x):\n    return helper(x)\n",
+        {},
+    ),
     "a decorator of one's own that a package calls": (
         "import contextlib\nclass Around(contextlib.ContextDecorator):\n"
         "    def __enter__(self):\n        return OLD\n"
@@ -59,7 +64,11 @@ HIDDEN: dict[str, tuple[str, dict[str, str]]] = {
         {"around.__init__": "FACTOR = OLD\n", "around.inner": ""},
     ),
 }
-WORDS = {"slots": ("b", "c"), "what a package's decorator was told": ("bfloat16", "float16")}
+WORDS = {
+    "slots": ("b", "c"),
+    "what a package's decorator was told": ("bfloat16", "float16"),
+    "what a package's decorator was told in words": ("bin", "lib"),
+}
 
 
 @pytest.mark.parametrize("name", HIDDEN)

@@ -67,10 +67,10 @@ def feed_torch(digester: "Digester", value: object, where: str) -> bool:
             digester.refuse(where, value, "may hold more than its numbers")
         if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
             digester.refuse(where, value, f"is not plain numbers ({value.layout}, {value.device})")
-        plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+        content = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
         digester.write("tensor", str(value.dtype), repr(tuple(value.shape)), value.device.type)
         digester.write(type(value).__name__, str(value.requires_grad))
-        _feed_array(digester, plain.view(torch.uint8).numpy(), where)
+        _feed_array(digester, content.view(torch.uint8).numpy(), where)
     elif isinstance(value, torch.Generator):
         digester.refuse(where, value, STATE)
     elif isinstance(value, torch.dtype | torch.device | torch.Size | torch.layout):

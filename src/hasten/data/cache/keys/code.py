@@ -132,7 +132,7 @@ def _feed_own_among(digester: "Digester", function: types.FunctionType, where: s
         inside = list(each.values()) if isinstance(each, dict) else each
         for value in inside if isinstance(inside, list | tuple) else [each]:
             if _is_told(value):
-                digester.feed(value, where)
+                _feed_told(digester, value, where)
             elif hasattr(value, "__dict__") and not isinstance(value, NAMED):
                 _feed_settings(digester, value, where)
 
@@ -144,7 +144,14 @@ def _feed_settings(digester: "Digester", value: object, where: str) -> None:
     for name, each in vars(value).items():
         if _is_told(each):
             digester.write("setting", name)
-            digester.feed(each, f"{name!r} of {where}")
+            _feed_told(digester, each, f"{name!r} of {where}")
+
+
+def _feed_told(digester: "Digester", value: object, where: str) -> None:
+    if type(value) is str:
+        digester.write("text", plain.FORMS[str](value))  # a package's word, and no file to look for
+    else:
+        digester.feed(value, where)
 
 
 def _is_told(value: object) -> bool:
