@@ -81,6 +81,18 @@ def test_a_cache_that_is_not_there_is_empty_and_is_not_made(tmp_path: Path, comm
         assert ended.stdout == f"The cache is empty (in {tmp_path}/none).\n"
 
 
+@pytest.mark.parametrize("command", ["ls", "verify", "prune", "clear"])
+@pytest.mark.parametrize("below", ["", "deep"])
+def test_a_folder_that_is_none_is_told(tmp_path: Path, command: str, below: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    yes = ["--yes"] if command == "clear" else []
+    ended = hasten(tmp_path / "file" / below, command, *yes)
+    assert ended.returncode == 2
+    assert "cannot be read: Not a directory." in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_the_usual_folder_is_the_users(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hasten", "cache", "ls"]
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}

@@ -44,6 +44,6 @@ def unsendable(part: int) -> Any:
     return lambda: part
 
 
-def endless(part: int, folder: str) -> Any:
-    (Path(folder) / str(os.getpid())).touch()
+def endless(part: int, prefix: str) -> Any:
+    Path(f"{prefix}{os.getpid()}").touch()
     time.sleep(600)

@@ -1,16 +1,16 @@
 """What a key sees of code and of arguments: whatever changes the result, and nothing else."""
 
+import collections
 import dataclasses
 import datetime
 import enum
 import functools
-import importlib
 import math
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,28 +26,6 @@ from keyed import key_of
 
 def take(value: object) -> None:
     """A builder with one argument of any kind."""
-
-
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    """Writes modules of the user's own, imports them anew and gives the function ``build``."""
-    monkeypatch.syspath_prepend(tmp_path)
-    written: set[str] = set()
-
-    def write(source: str, **others: str) -> Any:
-        for name, text in {**others, "own": source}.items():
-            (tmp_path / f"{name}.py").write_text(text)
-            sys.modules.pop(name, None)
-            written.add(name)
-        importlib.invalidate_caches()
-        # As bytecode is kept by the second, two versions of a file could pass for one.
-        for stale in tmp_path.glob("__pycache__/*"):
-            stale.unlink()
-        return importlib.import_module("own").build
-
-    yield write
-    for name in written:
-        sys.modules.pop(name, None)
 
 
 SOURCE = """
@@ -241,6 +219,7 @@ DISTINCT: list[Any] = [
     None, True, 1, 1.0, 0.0, -0.0, math.nan, math.inf, 1j, "1", b"1", bytearray(b"1"), "", b"", ...,
     [], (), {}, set(), frozenset(), [1], (1,), [[1]], [1, 2], [2, 1], {"a": 1}, {"a": 2}, {1: "a"},
     {"a": 1, "b": 2}, {"b": 2, "a": 1}, {1, 2}, {1, 3}, ["ab", "c"], ["a", "bc"], ["a:1:b"],
+    collections.deque([1]), collections.deque([1], maxlen=1),
     slice(1, 2), slice(1, 2, 3), range(3), range(4),
     np.array([1, 2]), np.array([1, 2], np.int32), np.array([1.0, 2.0]), np.array([[1, 2]]),
     np.array([2, 1]), np.array([1, 2], ">i8"), np.float64(1), np.float32(1), np.array(1.0),
@@ -249,13 +228,15 @@ DISTINCT: list[Any] = [
     np.array([(1, 2.0)], [("a", "i4"), ("b", "f4")]), np.dtype("f4"), np.dtype("f8"),
     torch.tensor([1, 2]), torch.tensor([1, 2], dtype=torch.int32), torch.tensor([1.0, 2.0]),
     torch.tensor([1.0, 2.0], dtype=torch.bfloat16), torch.tensor(1.0), torch.zeros(0),
+    torch.tensor([1.0, 2.0], requires_grad=True), torch.nn.Parameter(torch.tensor([1.0, 2.0])),
     torch.float32, torch.float64, torch.device("cpu"), torch.Size([1]),
     Color.RED, Color.BLUE, Settings(1), Settings(2), Settings(1, ("a",)), Point(1, 2), Point(2, 1),
     datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1), datetime.timedelta(1),
     datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), Strings.of(["a", "b"]), Strings.of(["ab"]),
     FRAME, FRAME.assign(a=[1, 3]), FRAME.rename(columns={"a": "c"}), FRAME.set_index("a"),
     FRAME.a, FRAME.a.rename("c"), FRAME.astype({"a": "int32"}), FRAME.b.astype("category"),
-    FRAME.index, len, math.sqrt, np.add, np.sin, int, Settings, Point, Color, math,
+    FRAME.index, pd.date_range("2020", periods=1), pd.DatetimeIndex(["2020-01-01"]),
+    len, math.sqrt, np.add, np.sin, int, Settings, Point, Color, math,
 ]  # fmt: skip
 
 

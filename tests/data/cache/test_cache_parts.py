@@ -76,7 +76,7 @@ def test_a_process_that_is_killed_is_told_with_its_part(cache: DatasetCache) -> 
 
 
 def test_a_result_that_cannot_be_sent_is_told(cache: DatasetCache) -> None:
-    with pytest.raises(HastenError, match=r"Part 0 .*[Pp]ickle"):
+    with pytest.raises(HastenError, match=r"Part [01] .*[Pp]ickle"):
         cache.build_parts(parts.unsendable, [1, 2], workers=2)
 
 
@@ -130,19 +130,27 @@ def test_a_function_of_the_script_is_built_here_and_that_is_said(tmp_path: Path)
 def test_no_process_outlives_the_one_that_builds(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "pids"
     folder.mkdir()
-    parent = start(ENDLESS, tmp_path / "cache", folder)
+    parent = start(ENDLESS, tmp_path / "cache", folder / "pid-")
     ends = time.monotonic() + 60
     while len(list(folder.iterdir())) < 2:
         assert time.monotonic() < ends
         assert parent.poll() is None, parent.communicate()[1]
         time.sleep(0.05)
-    pids = [int(each.name) for each in folder.iterdir()]
+    pids = [int(each.name.removeprefix("pid-")) for each in folder.iterdir()]
     parent.send_signal(number)
     parent.communicate(timeout=30)
     ends = time.monotonic() + 20
     while any(psutil.pid_exists(pid) for pid in pids):
         assert time.monotonic() < ends
         time.sleep(0.05)
+
+
+def test_a_module_where_one_happens_to_be_is_not_run(
+    cache: DatasetCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pickle.py").write_text("raise SystemExit('not what was meant')")
+    monkeypatch.chdir(tmp_path)
+    assert cache.build_parts(parts.rows, [1, 2], 1, workers=2).tolist() == [[1], [2], [2]]
 
 
 def test_a_bar_on_a_terminal_and_lines_elsewhere() -> None:

@@ -232,6 +232,17 @@ def test_the_least_recently_used_entry_goes_first(tmp_path: Path) -> None:
     assert kept == {0, 2, 3}
 
 
+def test_a_cache_that_is_linked_to_another_disk_keeps_its_limit(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "data").symlink_to(tmp_path / "disk")
+    cache = DatasetCache(tmp_path / "cache", limit=35_000)
+    for n in range(6):
+        assert cache.get_or_build(filled, n, 9_000)[0] == n
+    assert 20_000 < size_of(tmp_path / "disk") <= 35_000
+    assert len(CacheFolder(cache.folder).places()) == 3
+
+
 def test_an_entry_larger_than_the_limit_is_returned_and_told(tmp_path: Path) -> None:
     cache = DatasetCache(tmp_path / "cache", limit="20KB")
     cache.get_or_build(filled, 1, 9_000)

@@ -61,6 +61,7 @@ def test_integers_with_gaps_are_floats_where_no_digit_is_lost(
         ("a,b\nTrue,1\n,2\n", "column 'a' has truth values and gaps"),
         ("", "cannot be read as CSV"),
         ('a\n"unclosed', "cannot be read as CSV"),
+        ("a,b\n1,2,3\n4,5,6\n", "cannot be read as CSV: .* loss of data"),
     ],
 )
 def test_a_csv_file_that_no_array_holds_is_refused(

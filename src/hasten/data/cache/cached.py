@@ -33,7 +33,7 @@ class Cached(Wrapper, Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._key is not None:
-            arguments = {"key=": self._key(*args, **kwargs)}
+            arguments = {"key=": (self._key, self._key(*args, **kwargs))}
         else:
             arguments = arguments_by_name(self.function, args, kwargs)
         result: R = self.cache.look_up(
@@ -55,8 +55,6 @@ def default_cache() -> DatasetCache:
     return DatasetCache()
 
 
-@overload
-def cached(function: Callable[P, R], /) -> Cached[P, R]: ...
 @overload
 def cached(
     function: None = None,

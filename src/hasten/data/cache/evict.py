@@ -22,7 +22,6 @@ def default_limit(root: Path) -> int:
 def make_room(folder: CacheFolder, bytes_needed: int, limit_bytes: int) -> list[Place]:
     """Under the lock to change, so that two writers cannot both take the same room. Returns what
     was removed."""
-    folder.sweep()
     places = folder.places()
     total = sum(place.bytes for place in places)
     removed = []

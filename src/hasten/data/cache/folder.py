@@ -10,7 +10,7 @@
     <root>/files/                      digests of files that were read
 
 An entry appears and disappears by one rename. Only what has one of these names is touched, and no
-symbolic link is followed.
+symbolic link below ``data`` is followed.
 """
 
 import fcntl
@@ -140,7 +140,7 @@ class CacheFolder:
         return found
 
     def _shards(self) -> list[Path]:
-        if not _is_folder(self.data):
+        if not self.data.is_dir():  # which may be a link: to another disk, for its room
             return []
         shards = [each for each in self.data.iterdir() if SHARD.fullmatch(each.name)]
         return sorted(each for each in shards if _is_folder(each))

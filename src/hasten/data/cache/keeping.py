@@ -64,6 +64,7 @@ def _write(folder: CacheFolder, key: Key, taken: TakenApart, limit_bytes: int) -
             kept = entry.result(manifest)  # before anyone can remove it
         with folder.lock_to_change():
             folder.remove(folder.path(key.digest))  # a damaged one: there was no good one
+            folder.sweep()
             evict.make_room(folder, size, limit_bytes)
             os.rename(new, folder.path(key.digest))  # noqa: PTH104 - a folder
     return kept

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -52,7 +53,8 @@ class Parts:
         crew: list[_Member] = []
         try:
             for _ in range(count):
-                crew.append(_Member(self._function, self._args))
+                crew.append(_Member())
+                crew[-1].tell(self._function, self._args)
             return self._collect(crew, tell)
         finally:
             for member in crew:
@@ -86,17 +88,14 @@ class Parts:
         member.part = place
         if place is not None:
             content = pickle.dumps(self.parts[place], protocol=5)
-            try:
-                member.connection.send_bytes(content)
-            except BrokenPipeError:
-                return  # it has ended, which receiving will tell
+            member.send(content)
 
     def _receive(self, member: "_Member") -> Any:
         assert member.part is not None
         name = f"Part {member.part} ({self.parts[member.part]!r:.80})"
         try:
             answer, drawn = pickle.loads(member.connection.recv_bytes())
-        except (EOFError, ConnectionResetError) as error:
+        except (EOFError, ConnectionError) as error:
             raise HastenError(
                 f"{name} was not built: its process {member.how_it_ended()}.",
                 fix="If memory ran out, use fewer workers or smaller parts.",
@@ -114,11 +113,12 @@ class Parts:
 class _Member:
     """A process, and the part that it builds."""
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def __init__(self) -> None:
         ours, its = socket.socketpair()
         with its:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hasten.data.cache.worker", str(its.fileno())],
+                # -P: not a module that lies in the folder where we happen to be.
+                [sys.executable, "-P", "-m", "hasten.data.cache.worker", str(its.fileno())],
                 pass_fds=[its.fileno()],
                 stdin=subprocess.DEVNULL,
                 process_group=0,  # ended by us, not by a Ctrl-C that reaches it too
@@ -126,11 +126,14 @@ class _Member:
             )
         self.connection: Connection[Any, Any] = Connection(ours.detach())
         self.part: int | None = None
-        try:
-            self.connection.send(sys.path)
-            self.connection.send_bytes(pickle.dumps((function, args), protocol=5))
-        except BrokenPipeError:
-            return  # it has ended, which receiving will tell
+
+    def tell(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self.send(pickle.dumps(sys.path))
+        self.send(pickle.dumps((function, args), protocol=5))
+
+    def send(self, content: bytes) -> None:
+        with suppress(ConnectionError):  # it has ended, which receiving will tell
+            self.connection.send_bytes(content)
 
     def how_it_ended(self) -> str:
         code = self._process.wait()

@@ -1,6 +1,7 @@
 """Looking after a cache: list, verify, prune, clear. Only entries are touched; what else lies in
 the folder is told and left as it is."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ Tell = Callable[[str], None]
 
 def list_entries(root: Path) -> CacheListing:
     """The last used first."""
-    folder = CacheFolder(root)
+    folder = _folder(root)
     entries, complaints = _read_all(folder.places())
     return CacheListing(
         folder=str(root),
@@ -38,7 +39,7 @@ def list_entries(root: Path) -> CacheListing:
 
 def verify(root: Path, tell: Tell) -> CacheVerification:
     """Reads every byte; entries that are not what their manifests say are removed."""
-    folder = CacheFolder(root)
+    folder = _folder(root)
     good, size = 0, 0
     removed = []
     for place in folder.places():
@@ -68,7 +69,7 @@ def verify(root: Path, tell: Tell) -> CacheVerification:
 def prune(root: Path, *, limit_bytes: int | None, older_than_s: float | None) -> CacheRemoval:
     """What was not used for so long, then the least recently used down to the limit; the default
     limit where neither is named."""
-    folder = CacheFolder(root)
+    folder = _folder(root)
     if limit_bytes is None and older_than_s is None:
         limit_bytes = evict.default_limit(root)
 
@@ -81,13 +82,25 @@ def prune(root: Path, *, limit_bytes: int | None, older_than_s: float | None) ->
 
 
 def clear(root: Path) -> CacheRemoval:
-    folder = CacheFolder(root)
+    folder = _folder(root)
 
     def remove() -> list[Place]:
         forget_digests(root / FILES)
         return evict.make_room(folder, 0, limit_bytes=-1)
 
     return _removal(folder, remove)
+
+
+def _folder(root: Path) -> CacheFolder:
+    """One that is not there yet is empty; what cannot be read is told."""
+    folder = CacheFolder(root)
+    try:
+        os.listdir(folder.data)  # noqa: PTH208 - to see whether it can be
+    except FileNotFoundError:
+        return folder
+    except OSError as error:
+        raise _cannot_be("read", root, error) from error
+    return folder
 
 
 def _removal(folder: CacheFolder, remove: Callable[[], list[Place]]) -> CacheRemoval:
@@ -117,10 +130,14 @@ def _changing(folder: CacheFolder) -> Iterator[None]:
         with folder.lock_to_change():
             yield
     except OSError as error:
-        raise HastenError(
-            f"The cache in {folder.root} cannot be changed: {error.strerror}.",
-            fix="Mend its permissions, or name another with --folder.",
-        ) from error
+        raise _cannot_be("changed", folder.root, error) from error
+
+
+def _cannot_be(done: str, root: Path, error: OSError) -> HastenError:
+    return HastenError(
+        f"The cache in {root} cannot be {done}: {error.strerror}.",
+        fix="Mend its permissions, or name another with --folder.",
+    )
 
 
 def _read_all(places: list[Place]) -> tuple[list[CacheEntry], list[CacheComplaint]]:

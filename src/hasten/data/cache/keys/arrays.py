@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hasten.data.cache.keys import plain
+
 if TYPE_CHECKING:
     from hasten.data.cache.keys.digester import Digester
 
@@ -44,6 +46,8 @@ def _feed_array(digester: "Digester", array: NDArray[Any], where: str) -> None:
     else:
         for piece in _pieces(array):
             digester.write("", piece)
+        if array.dtype.kind == "U":
+            plain.feed_files_named(digester, array.ravel().tolist(), where)
 
 
 def _pieces(array: NDArray[Any]) -> Iterator[memoryview]:
@@ -63,9 +67,10 @@ def feed_torch(digester: "Digester", value: object, where: str) -> bool:
             digester.refuse(where, value, "may hold more than its numbers")
         if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
             digester.refuse(where, value, f"is not plain numbers ({value.layout}, {value.device})")
-        plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+        content = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
         digester.write("tensor", str(value.dtype), repr(tuple(value.shape)), value.device.type)
-        _feed_array(digester, plain.view(torch.uint8).numpy(), where)
+        digester.write(type(value).__name__, str(value.requires_grad))
+        _feed_array(digester, content.view(torch.uint8).numpy(), where)
     elif isinstance(value, torch.Generator):
         digester.refuse(where, value, STATE)
     elif isinstance(value, torch.dtype | torch.device | torch.Size | torch.layout):

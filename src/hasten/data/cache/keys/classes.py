@@ -5,13 +5,16 @@ import enum
 import types
 from typing import TYPE_CHECKING, Any
 
+from hasten.data.cache.keys import plain
 from hasten.data.cache.keys.packages import version_behind
 
 if TYPE_CHECKING:
     from hasten.data.cache.keys.digester import Digester
 
 GENERATED = "<string>"
-"""Where dataclasses and named tuples say that their methods come from: their fields tell all."""
+"""Where dataclasses and named tuples say that their methods come from: their fields tell all. It is
+where the user's own code comes from too, of ``python -c``."""
+PYTHONS_OWN = {"__module__", "__qualname__", "__doc__", "__firstlineno__"}
 DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
@@ -38,18 +41,26 @@ def feed_class(digester: "Digester", kind: type, where: str) -> None:
 def _is_told(kind: type, name: str, value: Any) -> bool:
     """Not what Python and others put there themselves."""
     if isinstance(value, types.FunctionType):
-        return value.__code__.co_filename != GENERATED
+        return not _is_generated(kind, value)
     if isinstance(value, staticmethod | classmethod | property):
         return True
-    if isinstance(value, DESCRIPTORS) or (name.startswith("__") and name.endswith("__")):
-        return False
-    if name == "_abc_impl":
+    if isinstance(value, DESCRIPTORS) or name == "_abc_impl" or name in PYTHONS_OWN:
         return False
     if issubclass(kind, enum.Enum) and (name.startswith("_") or name in kind.__members__):
         return False
-    if issubclass(kind, tuple) and name in ("_fields", "_field_defaults"):
-        return True
+    if name.startswith("__") and name.endswith("__"):
+        return name == "__slots__" or callable(value) or type(value) in plain.FORMS
     return type(value).__name__ != "_tuplegetter"
+
+
+def _is_generated(kind: type, function: types.FunctionType) -> bool:
+    """Its code has the name that the generator gave it, not that of a method."""
+    code = function.__code__
+    return (
+        (dataclasses.is_dataclass(kind) or issubclass(kind, tuple))
+        and code.co_filename == GENERATED
+        and code.co_qualname != function.__qualname__
+    )
 
 
 def _feed_field(digester: "Digester", field: "dataclasses.Field[Any]", where: str) -> None:

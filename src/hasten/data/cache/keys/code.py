@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hasten.data.cache.keys import classes
-from hasten.data.cache.keys.modules import feed_files, feed_module
+from hasten.data.cache.keys import classes, plain
+from hasten.data.cache.keys.modules import feed_files, feed_module, with_packages
 from hasten.data.cache.keys.packages import version_behind
 from hasten.data.cache.keys.references import Import, references_of
 
@@ -29,6 +29,8 @@ C_FUNCTIONS = (
 )
 CYTHON = "cython_function_or_method"
 """The type of functions that Cython has made; each module has its own."""
+NAMED = (types.FunctionType, types.ModuleType, type)
+"""Which are told by their names and packages."""
 GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 MISSING = "a name that is not defined"
 
@@ -123,13 +125,39 @@ def _constant(value: object) -> str:
 
 
 def _feed_own_among(digester: "Digester", function: types.FunctionType, where: str) -> None:
-    """Functions of the user's own that a package's wrapper holds, itself or in a dict or list."""
+    """What a package's wrapper holds, itself or in a dict or list: functions of the user's own,
+    and what it was told, such as the type of ``torch.autocast``."""
     held = [cell.cell_contents for cell in function.__closure__ or () if _is_full(cell)]
     for each in (*held, *(function.__defaults__ or ()), getattr(function, "__wrapped__", None)):
         inside = list(each.values()) if isinstance(each, dict) else each
         for value in inside if isinstance(inside, list | tuple) else [each]:
-            if _is_own(value):
-                digester.feed(value, where)
+            if _is_told(value):
+                _feed_told(digester, value, where)
+            elif hasattr(value, "__dict__") and not isinstance(value, NAMED):
+                _feed_settings(digester, value, where)
+
+
+def _feed_settings(digester: "Digester", value: object, where: str) -> None:
+    """Of an object: its class where that is the user's own, and what is plain in it."""
+    if _is_own(type(value)):
+        digester.feed(type(value), f"the class of {where}")
+    for name, each in vars(value).items():
+        if _is_told(each):
+            digester.write("setting", name)
+            _feed_told(digester, each, f"{name!r} of {where}")
+
+
+def _feed_told(digester: "Digester", value: object, where: str) -> None:
+    if type(value) is str:
+        digester.write("text", plain.FORMS[str](value))  # a package's word, and no file to look for
+    else:
+        digester.feed(value, where)
+
+
+def _is_told(value: object) -> bool:
+    kind = type(value)
+    of_torch = kind.__module__ == "torch" and kind.__name__ in ("dtype", "device")
+    return kind in plain.FORMS or of_torch or _is_own(value)
 
 
 def _is_own(value: object) -> bool:
@@ -169,7 +197,9 @@ def _feed_globals(digester: "Digester", function: types.FunctionType, where: str
         value = function.__globals__[name]
         shown = name
         for attribute in attributes:  # of the user's own modules, to the thing itself
-            if not isinstance(value, types.ModuleType) or version_behind(value.__name__):
+            if isinstance(value, types.FunctionType) and attribute in vars(value):
+                digester.feed(value, f"the global {shown!r}, which {where} uses,")
+            elif not isinstance(value, types.ModuleType) or version_behind(value.__name__):
                 break
             value = getattr(value, attribute, MISSING)
             shown = f"{shown}.{attribute}"
@@ -191,8 +221,9 @@ def _feed_import(digester: "Digester", each: Import, namespace: dict[str, Any]) 
     digester.write("import", name, version or "")
     if version is not None:
         return
-    for attribute in ("", *each.names):  # a name may be a module too
-        feed_files(digester, f"{name}.{attribute}".rstrip("."))
+    inner = [f"{name}.{attribute}" for attribute in each.names]  # which may be modules too
+    for module in [name, *inner] if inner else with_packages(name):
+        feed_files(digester, module)
 
 
 def _feed_c_function(digester: "Digester", value: Any, where: str) -> None:

@@ -22,6 +22,8 @@ def feed_container(digester: "Digester", value: Any, where: str) -> bool:
     kind = type(value)
     if kind in SEQUENCES:
         _feed_items(digester, kind.__name__, value, where)
+        if kind is collections.deque:
+            digester.write("at most", str(value.maxlen))
     elif kind in DICTIONARIES:
         _feed_dictionary(digester, value, where)
     elif kind in (set, frozenset):
@@ -46,6 +48,7 @@ def feed_container(digester: "Digester", value: Any, where: str) -> bool:
         start, end = value.offsets[0], value.offsets[-1]
         digester.write("strings")
         digester.feed([value.offsets - start, value.data[start:end]], where)
+        plain.feed_files_named(digester, value, where)
     elif isinstance(value, re.Pattern):
         digester.write("pattern", str(value.flags))
         digester.feed(value.pattern, where)
@@ -87,7 +90,7 @@ def _feed_set(digester: "Digester", value: Any, where: str) -> None:
 
 
 def _feed_open_file(digester: "Digester", file: Any, where: str) -> None:
-    if not isinstance(file.name, str) or not file.readable():
+    if not isinstance(getattr(file, "name", None), str) or not file.readable():
         digester.refuse(where, file, "is not a file that can be read again")
     digester.write("open", file.mode, getattr(file, "encoding", ""), str(file.tell()))
     digester.feed_file(Path(file.name), where)

@@ -6,8 +6,9 @@ import os
 import re
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from hasten.errors import HastenError
 from hasten.host.files import write_atomically
@@ -16,6 +17,8 @@ from hasten.records.record import Record, from_json, to_json
 SETTLED_S = 2.0
 """A file that changed just now may change again within one tick of its clock, unnoticed."""
 ATTEMPTS = 3
+LONGEST = 4096
+"""Bytes of a path."""
 
 
 class Signature(NamedTuple):
@@ -42,13 +45,18 @@ class FileDigests:
 
     def digest(self, path: Path) -> Remembered:
         name = str(path.absolute())
+        known = self._known.get(name)
+        if known is not None and known.signature == signature_of(path.stat()):
+            return known
         with _open_plain(path) as file:
             now = signature_of(os.fstat(file.fileno()))
-            known = self._known.get(name) or self._read(name)
+            known = self._read(name)
             if known is not None and known.signature == now:
                 self._known[name] = known
                 return known
             for _ in range(ATTEMPTS):
+                if _is_settled(now):
+                    _write_back(file.fileno())
                 file.seek(0)
                 made = Remembered(
                     signature=now, sha256=hashlib.file_digest(file, "sha256").hexdigest()
@@ -62,8 +70,7 @@ class FileDigests:
         )
 
     def _remember(self, name: str, made: Remembered) -> None:
-        changed_s = max(made.signature.modified_ns, made.signature.changed_ns) / 1e9
-        if not time.time() - changed_s > SETTLED_S:
+        if not _is_settled(made.signature):
             return
         self._known[name] = made
         if self._folder is not None:
@@ -92,6 +99,17 @@ def signature_of(status: os.stat_result) -> Signature:
     )
 
 
+def _is_settled(signature: Signature) -> bool:
+    return time.time() - max(signature.modified_ns, signature.changed_ns) / 1e9 > SETTLED_S
+
+
+def _write_back(descriptor: int) -> None:
+    """Whoever has the file mapped changes its times by the first write to a page that is on disk,
+    and by no other."""
+    with suppress(OSError):
+        os.fsync(descriptor)
+
+
 def forget_digests(folder: Path) -> None:
     """Those that were kept there, and nothing else."""
     for path in folder.glob("*.json"):
@@ -99,15 +117,26 @@ def forget_digests(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def names_a_file(text: str) -> bool:
-    """Whether a text is the path of a file that is there. Names without a dot or a slash are not
-    looked for: most texts are no paths."""
-    if len(text) > 4096 or not ("." in text or "/" in text):
-        return False
+def what_it_names(text: str) -> Literal["file", "folder"] | None:
+    """Whether a text is the path of something that is there. For a folder it must have a name and a
+    slash: words are often those of folders too, as "train" or "/"."""
+    if len(text) > LONGEST:
+        return None
     try:
-        return stat.S_ISREG(os.stat(text).st_mode)  # noqa: PTH116 - thousands of them
+        mode = os.stat(text).st_mode  # noqa: PTH116 - thousands of them
     except (OSError, ValueError):
-        return False
+        return None
+    if stat.S_ISREG(mode):
+        return "file"
+    return "folder" if stat.S_ISDIR(mode) and "/" in text and text.strip("./") else None
+
+
+def names_here() -> set[str]:
+    """What is in the folder where we are."""
+    try:
+        return set(os.listdir())  # noqa: PTH208 - names, not paths
+    except OSError:
+        return set()
 
 
 def _open_plain(path: Path) -> io.BufferedReader:

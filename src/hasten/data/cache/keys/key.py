@@ -11,6 +11,7 @@ from hasten import __version__
 from hasten.data.cache.keys.digester import Digester
 from hasten.data.cache.keys.files import FileDigests, Remembered
 from hasten.data.cache.keys.packages import package_version
+from hasten.data.cache.keys.settings import feed_settings
 from hasten.records.cache import CACHE_FORMAT
 
 
@@ -42,6 +43,7 @@ def make_key(
     name = builder_name(builder)
     digester = Digester(file_digests)
     digester.write("key", str(CACHE_FORMAT), sys.byteorder, repr(versions()), name)
+    feed_settings(digester)
     digester.feed(builder, f"the builder {name}")
     for argument, value in arguments.items():
         digester.write("argument", argument)
@@ -62,7 +64,8 @@ def arguments_by_name(
 ) -> dict[str, Any]:
     """By name, with their defaults: the same call has one key, however it is written."""
     try:
-        bound = inspect.signature(builder).bind(*args, **kwargs)
+        # Its own signature: a decorator may have other defaults than what it wraps.
+        bound = inspect.signature(builder, follow_wrapped=False).bind(*args, **kwargs)
     except ValueError:  # a function in C that does not tell
         return {"args": args, "kwargs": kwargs}
     bound.apply_defaults()

@@ -2,16 +2,20 @@
 
 import ast
 import functools
-import importlib.machinery
 import sys
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hasten.data.cache.keys.packages import version_behind
+from hasten.data.cache.keys.packages import find_spec, version_behind
 
 if TYPE_CHECKING:
     from hasten.data.cache.keys.digester import Digester
+
+
+_LOADED: dict[str, tuple[object, str]] = {}
+"""Modules that were loaded when they were first told: the spec, which is another one after a
+reload, and the digest of the file."""
 
 
 def feed_module(digester: "Digester", module: types.ModuleType) -> None:
@@ -33,36 +37,43 @@ def feed_files(digester: "Digester", name: str) -> None:
         file = None if each in found or version_behind(each) else _source_of(each)
         if file is not None:
             found[each] = file
-            changed = file.stat()
-            waiting += _imports_of(each, file, changed.st_mtime_ns, changed.st_size)
+            if file.suffix == ".py":
+                changed = file.stat()
+                waiting += _imports_of(each, file, changed.st_mtime_ns, changed.st_size)
     for each in sorted(found):
         digester.write("own module", each)
         digester.feed_file(found[each], f"the module {each}")
+        _feed_loaded(digester, each, digester.files[found[each]].sha256)
+
+
+def with_packages(name: str) -> list[str]:
+    """What ``import a.b.c`` gives the name ``a`` for: it, and the packages around it."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+
+
+def _feed_loaded(digester: "Digester", name: str, sha256: str) -> None:
+    """A file that was edited since its module was loaded is not what will run."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    if spec is None:
+        return
+    if name not in _LOADED or _LOADED[name][0] is not spec:
+        _LOADED[name] = (spec, sha256)
+    if _LOADED[name][1] != sha256:
+        digester.write("loaded as", _LOADED[name][1])
 
 
 def _source_of(name: str) -> Path | None:
-    """Of a package its ``__init__``; None for a name that is no module with a source."""
+    """Of a package its ``__init__``, of a compiled module the binary; None for a name that is no
+    module with a file."""
     loaded = sys.modules.get(name)
     if loaded is not None:
-        return _python_file(getattr(loaded, "__file__", None))
-    spec = _find_spec(name, tuple(sys.path))
-    return _python_file(spec.origin) if spec is not None else None
-
-
-@functools.lru_cache(maxsize=4096)
-def _find_spec(name: str, path: tuple[str, ...]) -> importlib.machinery.ModuleSpec | None:
-    """Without importing the packages around it, as ``importlib.util.find_spec`` does."""
-    package, _, _ = name.rpartition(".")
-    if not package:
-        return importlib.machinery.PathFinder.find_spec(name, list(path))
-    around = _find_spec(package, path)
-    places = around.submodule_search_locations if around is not None else None
-    return importlib.machinery.PathFinder.find_spec(name, places) if places is not None else None
-
-
-def _python_file(origin: object) -> Path | None:
+        origin = getattr(loaded, "__file__", None)
+    else:
+        spec = find_spec(name, tuple(sys.path)) if name else None
+        origin = spec.origin if spec is not None else None
     file = Path(origin) if isinstance(origin, str) else None
-    return file if file is not None and file.suffix == ".py" and file.is_file() else None
+    return file if file is not None and file.is_file() else None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -76,7 +87,7 @@ def _imports_of(name: str, file: Path, modified_ns: int, size: int) -> tuple[str
     found: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            found += [each for alias in node.names for each in with_packages(alias.name)]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:

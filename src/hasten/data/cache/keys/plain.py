@@ -12,11 +12,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hasten.data.cache.keys.files import names_a_file
+from hasten.data.cache.keys.files import names_here, what_it_names
 
 if TYPE_CHECKING:
     from hasten.data.cache.keys.digester import Digester
 
+MANY = 10
+"""Texts: to look for each in the folder where we are would take longer than to list that."""
+NOT_SEEN = "whose files would change unseen: name them, for example by sorted(glob.glob(...))"
 ZONES = (type(None), datetime.timezone, zoneinfo.ZoneInfo)
 
 
@@ -67,14 +70,22 @@ def feed_texts(digester: "Digester", texts: Sequence[str], where: str) -> None:
     """All at once, since there may be a million."""
     encoded = [_text(each) for each in texts]
     digester.write("texts", repr([len(each) for each in encoded]), b"".join(encoded))
+    feed_files_named(digester, texts, where)
+
+
+def feed_files_named(digester: "Digester", texts: Sequence[str], where: str) -> None:
+    here = names_here() if len(texts) > MANY else None
     for place, text in enumerate(texts):
-        if "." in text or "/" in text:
+        if here is None or text in here or "/" in text:
             feed_file_named(digester, text, f"{where}[{place}]")
 
 
 def feed_file_named(digester: "Digester", text: str, where: str) -> None:
-    if names_a_file(text):
+    named = what_it_names(text)
+    if named == "file":
         digester.feed_file(Path(text), where)
+    elif named == "folder":
+        digester.refuse(where, text, f"names the folder {text!r:.200}, {NOT_SEEN}")
 
 
 def printed_whole(value: object) -> bool:

@@ -27,6 +27,7 @@ def feed_pandas(digester: "Digester", value: Any, where: str) -> bool:
     elif isinstance(value, pandas.Index):
         digester.write("index", kind.__name__)
         digester.feed(list(value.names), f"the name of {where}")
+        digester.write("every", str(getattr(value, "freq", None)))
         levels = range(value.nlevels)
         for each in (value.get_level_values(level) for level in levels):
             _feed_values(digester, each, where)

@@ -1,5 +1,6 @@
 """CSV: numbers, truth values and texts. Only an empty field is a gap: "NA" is a text."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,28 @@ from hasten.errors import HastenError
 def read_csv(path: Path) -> dict[str, Any]:
     """Texts have no gaps: an empty field is the empty text. Dates stay texts."""
     pandas = load_package("pandas", path)
+    wrong = pandas.errors
     try:
-        table = pandas.read_csv(
-            path,
-            sep="\t" if path.suffix.lower() == ".tsv" else ",",
-            keep_default_na=False,
-            na_values=[""],
-            dtype_backend="numpy_nullable",
-            low_memory=False,
-            index_col=False,
-            **_exactly(pandas.__version__),
-        )
-    except (pandas.errors.ParserError, pandas.errors.EmptyDataError, UnicodeDecodeError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", wrong.ParserWarning)  # of rows that would be cut off
+            table = pandas.read_csv(
+                path,
+                sep="\t" if path.suffix.lower() == ".tsv" else ",",
+                keep_default_na=False,
+                na_values=[""],
+                dtype_backend="numpy_nullable",
+                low_memory=False,
+                index_col=False,
+                **_exactly(pandas.__version__),
+            )
+    except (
+        wrong.ParserError,
+        wrong.ParserWarning,
+        wrong.EmptyDataError,
+        UnicodeDecodeError,
+    ) as error:
         raise HastenError(
-            f"{path} cannot be read as CSV: {error}.", fix="Mend the file."
+            f"{path} cannot be read as CSV: {str(error).strip().rstrip('.')}.", fix="Mend the file."
         ) from error
     return {str(name): _column(table[name], path, str(name)) for name in table.columns}
 
