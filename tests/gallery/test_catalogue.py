@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,7 @@ def test_a_workload_says_what_guessing_comes_to_and_what_its_script_does_wrong(n
     assert about.margin > 0
     assert len(about.mistakes) >= 3
     assert all(len(line) <= 100 for line in (about.about, about.metric, *about.mistakes))
+    assert re.fullmatch(r"[a-z]+s [^?]*[^.?]", about.about), "what it does, and no sentence"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -96,8 +96,8 @@ def test_what_is_said_of_the_sizes_is_so() -> None:
     said = {each.name: each.shape for each in WORKLOAD.sizes}
     assert said == {
         name: f"{size.training_rows} samples of {size.sequences} reads of {size.length} bases, "
-        f"from {size.tips:,} kinds of microbes; {size.blocks} + {size.blocks} transformer blocks "
-        f"of width {size.width}; batches of {size.batch_size}"
+        f"{size.tips:,} kinds of microbes, {size.blocks} + {size.blocks} transformer blocks "
+        f"of width {size.width}, batch {size.batch_size}"
         for name, size in SIZES.items()
     }
 

@@ -1,4 +1,4 @@
-"""What `hasten gallery` tells of this workload."""
+"""What ``hasten gallery`` tells of this workload; no torch."""
 
 from hasten.records.gallery import Workload, WorkloadSize
 
