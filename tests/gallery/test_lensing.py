@@ -1,6 +1,5 @@
 """The lensing workload: its optics, its images, its scales, its metric, and its plain script."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -237,7 +236,7 @@ def test_the_plain_script_beats_chance_by_the_margin() -> None:
     print(done.stdout)
     *epochs, last = done.stdout.splitlines()
     assert len(epochs) == 2
-    found = re.fullmatch(r"AUC: (\d\.\d+)", last)
+    found = re.fullmatch(r"auc: (\d\.\d+)", last)
     assert found
     assert float(found[1]) > WORKLOAD.chance + WORKLOAD.margin
 
@@ -257,16 +256,6 @@ def test_members_and_dropout_samples_are_averaged() -> None:
     torch.testing.assert_close(together, torch.stack(alone).mean(0))
 
 
-def test_the_plain_script_uses_nothing_of_hasten_but_the_images() -> None:
-    tree = ast.parse(Path(naive.__file__).read_text())
-    modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    modules += [
-        a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names
-    ]
-    ours = [module for module in modules if module.startswith("hasten")]
-    assert ours == [f"hasten.gallery.lensing.{name}" for name in ("data", "files", "fits")]
-
-
 def line_about(size: Size) -> str:
     scales = f" at {size.scales} scales" if size.scales > 1 else ""
     kind = "files" if size.files else "images"
@@ -282,8 +271,3 @@ def test_what_is_told_of_the_sizes_is_so() -> None:
     (metric,) = factory("small")().metrics.items()
     assert metric[0] == WORKLOAD.metric
     assert metric[1].higher_is_better is WORKLOAD.higher_is_better
-
-
-def test_what_is_told_needs_no_torch() -> None:
-    code = "import sys, hasten.gallery.lensing.about; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

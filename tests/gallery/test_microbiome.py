@@ -1,12 +1,10 @@
 """The microbiome workload: its loss couples the batch, and the plain script trains the same."""
 
-import ast
 import re
 import subprocess
 import sys
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,7 +76,7 @@ def test_the_plain_script_beats_chance_by_the_margin() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
     *_, correlation, error = done.stdout.splitlines()
     print(f"{correlation}, {error}")
-    found = re.fullmatch(r"mean absolute error: (\d\.\d+)", error)
+    found = re.fullmatch(r"mean_absolute_error: (\d\.\d+)", error)
     assert found is not None
     assert float(found[1]) < WORKLOAD.chance - WORKLOAD.margin
     assert float(correlation.rpartition(" ")[2]) > 0.5
@@ -110,16 +108,6 @@ def test_what_is_said_of_the_metric_is_so(task: Task) -> None:
 def test_the_script_lists_the_mistakes_that_are_told_of_it() -> None:
     listed = re.findall(r"^- (.+)$", naive.__doc__ or "", re.MULTILINE)
     assert tuple(each.replace("``", "") for each in listed) == WORKLOAD.mistakes
-
-
-def test_the_plain_script_uses_nothing_of_hasten_but_the_data() -> None:
-    tree = ast.parse(Path(naive.__file__).read_text())
-    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    modules |= {
-        a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names
-    }
-    ours = {module for module in modules if module.startswith("hasten")}
-    assert ours == {"hasten.gallery.microbiome.data", "hasten.gallery.microbiome.tree"}
 
 
 def test_the_loss_is_that_of_the_traits_and_of_every_pair() -> None:
