@@ -1,11 +1,9 @@
 """The battery workload: a cell that behaves like one, its windows, and the script's training."""
 
-import ast
 import re
 import subprocess
 import sys
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -241,16 +239,6 @@ def test_the_plain_script_learns_far_more_than_chance() -> None:
     metric, value = last.split(": ")
     assert metric == WORKLOAD.metric
     assert float(value) <= WORKLOAD.chance - WORKLOAD.margin
-
-
-def test_the_plain_script_uses_nothing_of_hasten_but_the_data() -> None:
-    tree = ast.parse(Path(naive.__file__).read_text())
-    modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    modules += [
-        a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names
-    ]
-    ours = [module for module in modules if module.startswith("hasten")]
-    assert ours == ["hasten.gallery.battery.data"]
 
 
 def test_what_the_gallery_says_is_what_the_task_is(task: Task) -> None:

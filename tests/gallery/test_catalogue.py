@@ -94,6 +94,24 @@ def test_a_workload_says_what_guessing_comes_to_and_what_its_script_does_wrong(n
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_script_lists_as_many_mistakes_as_are_told_of_it(name: str) -> None:
+    about = importlib.import_module(f"hasten.gallery.{name}.about").WORKLOAD
+    script = (FOLDER / name / "naive.py").read_text()
+    listed = re.findall("^- ", ast.get_docstring(ast.parse(script)) or "", re.MULTILINE)
+    assert len(listed) == len(about.mistakes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_has_the_rows_of_the_small_task(name: str) -> None:
+    naive = importlib.import_module(f"hasten.gallery.{name}.naive")
+    small = importlib.import_module(f"hasten.gallery.{name}.task").SIZES["small"]
+    counted = "cells" if name == "battery" else "rows"
+    of_script = [getattr(naive, f"{part}_{counted.upper()}") for part in ("TRAINING", "EVALUATION")]
+    of_task = small.cells if name == "battery" else small.training_rows
+    assert of_script == [of_task, getattr(small, f"evaluation_{counted}")]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_script_uses_nothing_of_hasten_but_the_generator_of_its_data(name: str) -> None:
     script = FOLDER / name / "naive.py"
     assert foreign_to_the_script(script, name) == []

@@ -16,6 +16,7 @@ from torch.utils.data import TensorDataset
 
 from hasten.errors import HastenError
 from hasten.gallery.battery.model import ChargeNetwork
+from hasten.gallery.bloom.model import BloomMLP
 from hasten.gallery.gpt.model import GPT
 from hasten.gallery.lensing.model import ResNet18
 from hasten.gallery.microbiome.model import SampleTransformer
@@ -27,11 +28,13 @@ from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state, seed_everything
 from hasten.task.task import Task
 
-WORKLOADS = ["battery", "gpt", "lensing", "microbiome"]
+WORKLOADS = ["battery", "bloom", "gpt", "lensing", "microbiome"]
 STEPS = 120
 PARAMETERS = {
     # 4 * 128 * (3 + 128 + 2) and 4 * 128 * (128 + 128 + 2) of the layers, 129 of the head
     "battery": (ChargeNetwork, 200_321),
+    # 1024 * 512 + 512, 512 * 256 + 256 and 256 * 676 + 676
+    "bloom": (BloomMLP, 829_860),
     # resnet18(num_classes=2) of torchvision: 11,689,512 less 998 classes of 513 each
     "lensing": (ResNet18, 11_177_538),
     # 8 blocks of 198,272, 150 positions and 6 tokens of 128, 17 outputs of 129 of the head
@@ -86,6 +89,7 @@ def test_making_data_leaves_the_global_random_generators_untouched(name: str) ->
     size = module.SIZES["small"]
     lengths = {
         "battery": lambda: (size, 1),
+        "bloom": lambda: (8,),
         "lensing": lambda: (8, size.pixels),
         "microbiome": lambda: (size, 8),
         "gpt": lambda: (np.arange(1000), 8, size.length),
@@ -128,6 +132,7 @@ def test_the_full_model_has_the_parameters_of_its_original(name: str) -> None:
 
 FULL = {
     "battery": {"training_rows": 60_000, "length": 200, "hidden": 128, "batch_size": 100},
+    "bloom": {"training_rows": 100_000},
     "lensing": {"training_rows": 6_000, "pixels": 64, "width": 64, "batch_size": 64},
     "microbiome": {
         "training_rows": 512,
