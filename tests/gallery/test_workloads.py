@@ -29,7 +29,7 @@ from hasten.task.seed import random_state, seed_everything
 from hasten.task.task import Task
 
 WORKLOADS = ["battery", "bloom", "gpt", "lensing", "microbiome"]
-STEPS = 120
+STEPS = 60
 PARAMETERS = {
     # 4 * 128 * (3 + 128 + 2) and 4 * 128 * (128 + 128 + 2) of the layers, 129 of the head
     "battery": (ChargeNetwork, 200_321),
