@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +132,28 @@ def test_brightness_alone_does_not_tell_a_lens() -> None:
     assert 0.4 < classes.mean() < 0.6
     total = torch.from_numpy(counts.sum(axis=(1, 2, 3)))
     assert 0.4 < area_under_curve(total, torch.from_numpy(classes)).item() < 0.6
+
+
+def test_the_margin_is_above_what_bands_tell_and_below_what_distances_from_the_middle_tell() -> (
+    None
+):
+    x, y = camera.places(SIZES["small"].pixels)
+    ring = torch.from_numpy(np.hypot(x, y)).flatten().div(0.7).long()
+    distances = F.one_hot(ring).float()  # (pixels, rings)
+    of_bands = area_by_a_line(lambda images: images.mean(dim=(2, 3)))
+    of_distances = area_by_a_line(lambda images: images.mean(dim=1).flatten(1) @ distances)
+    print(f"bands {of_bands:.3f}, distances {of_distances:.3f}")
+    assert of_bands < WORKLOAD.chance + WORKLOAD.margin < of_distances < 0.9
+
+
+def area_by_a_line(features: Callable[[Tensor], Tensor]) -> float:
+    """The AUC in the evaluation of a line that least squares put through the training."""
+    small = SIZES["small"]
+    images, classes = make_images(small.training_rows, small.pixels, TRAINING_SEED)
+    line = torch.linalg.lstsq(F.pad(features(images), (0, 1), value=1.0), classes[:, None].float())
+    images, classes = make_images(small.evaluation_rows, small.pixels, EVALUATION_SEED)
+    scores = F.pad(features(images), (0, 1), value=1.0) @ line.solution
+    return area_under_curve(scores[:, 0], classes).item()
 
 
 def test_the_images_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
