@@ -6,7 +6,6 @@ import sys
 from dataclasses import replace
 from itertools import islice
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ from hasten.gallery.microbiome.model import (
     trait_and_distance_loss,
     unifrac_correlation,
 )
-from hasten.gallery.microbiome.task import SIZES, distances_of, factory, make_dataset
+from hasten.gallery.microbiome.task import SIZES, factory, make_dataset
 from hasten.records.plan import Plan
 from hasten.runtime.evaluate import evaluate
 from hasten.runtime.run import Run
@@ -190,10 +189,13 @@ def test_an_evaluation_has_both_metrics_over_all_samples(task: Task) -> None:
     assert found["unifrac_correlation"] == pytest.approx(correlation, abs=1e-3)
 
 
-def test_training_samples_carry_the_distances_of_their_size(task: Task) -> None:
+def test_training_samples_carry_the_distances_that_the_script_computes(task: Task) -> None:
     _, targets = tensors_of(task.data)
     assert targets[:, 1].tolist() == list(range(512))
-    np.testing.assert_allclose(targets[:, 2:], distances_of("small"), rtol=1e-6)
+    samples = naive.make_dataset(naive.TRAINING_ROWS, naive.TRAINING_SEED).samples
+    for other in (1, 17, 511):
+        expected = naive.unifrac(samples, 0, other)
+        assert targets[0, 2 + other].item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_batches_are_even_and_whole() -> None:

@@ -173,7 +173,7 @@ def test_a_module_of_the_gallery_that_is_no_workload_is_not_offered() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_fused_attention_and_the_one_by_hand_are_one_formula(causal: bool) -> None:
     torch.manual_seed(2)
-    block = Block(width=32, heads=4, causal=causal, fused=True).double()
+    block = Block(width=32, heads=4, causal=causal).double()
     inputs = torch.randn(3, 11, 32, dtype=torch.float64, requires_grad=True)
     fused, by_hand = [_output_and_gradient(block, inputs, fused) for fused in (True, False)]
     for a, b in zip(fused, by_hand, strict=True):
