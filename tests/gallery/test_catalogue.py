@@ -15,6 +15,13 @@ from hasten.gallery.catalogue import read_catalogue
 FOLDER = Path(hasten.gallery.__file__).parent
 PAGES = Path(__file__).parents[2] / "docs/gallery"
 NAMES = sorted(each.name for each in FOLDER.iterdir() if (each / "__init__.py").is_file())
+SECTIONS = [
+    "## What the field does with it",
+    "## The data",
+    "## The model",
+    "## How well it should do",
+    "## What is wrong with the script",
+]
 GENERATORS_IMPORT = {"numpy", "torch", *sys.stdlib_module_names}
 """Beside hasten.errors and hasten.host."""
 NO_GENERATORS = {"about", "model", "naive", "task"}
@@ -74,6 +81,8 @@ def test_a_workload_has_its_script_and_its_page(name: str) -> None:
     assert f"hasten tune gallery:{name}" in page
     assert f"python -m hasten.gallery.{name}.naive" in page
     assert f"({name}.md)" in (PAGES / "index.md").read_text()
+    assert page.startswith(f"# {name}: ")
+    assert [line for line in page.splitlines() if line in SECTIONS] == SECTIONS
 
 
 @pytest.mark.parametrize("name", NAMES)
