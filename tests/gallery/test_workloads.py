@@ -1,9 +1,14 @@
 """What all bundled workloads have in common, and the shapes that their full sizes promise."""
 
 import importlib
+import os
+import subprocess
+import sys
 import time
 from functools import cache
+from hashlib import sha256
 from itertools import islice
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -28,6 +33,7 @@ from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state, seed_everything
 from hasten.task.task import Task
 
+HERE = Path(__file__).parent
 WORKLOADS = ["battery", "bloom", "gpt", "lensing", "microbiome"]
 STEPS = 60
 PARAMETERS = {
@@ -48,6 +54,12 @@ def make_task(name: str, seed: int = 0) -> Task:
     return build_task(load_factory(f"gallery:{name}@small"), name, seed)
 
 
+@cache
+def shared_task(name: str) -> Task:
+    """To be looked at, not trained."""
+    return make_task(name)
+
+
 def tensors_of(data: object) -> tuple[Tensor, ...]:
     assert isinstance(data, TensorDataset)
     return data.tensors
@@ -60,16 +72,40 @@ def train_plainly(task: Task, steps: int) -> list[float]:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_same_seed_builds_the_same_task(name: str) -> None:
-    first, again = make_task(name), make_task(name)
+    first, again = shared_task(name), make_task(name)
     for a, b in zip(tensors_of(first.data), tensors_of(again.data), strict=True):
         assert torch.equal(a, b)
     for a, b in zip(first.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(a, b)
 
 
+def test_data_are_the_same_in_another_process_with_other_threads_and_hashes() -> None:
+    setting = {"OMP_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "3", "PYTHONHASHSEED": "5"}
+    code = "import test_workloads; print(test_workloads.digests())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **setting, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == str(digests())
+
+
+def digests() -> list[str]:
+    """Of the training and evaluation data of every workload."""
+    found = []
+    for name in WORKLOADS:
+        task = shared_task(name)
+        tensors = [*tensors_of(task.data), *tensors_of(task.evaluation_data)]
+        found.append(sha256(b"".join(each.numpy().tobytes() for each in tensors)).hexdigest())
+    return found
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_seed_of_a_run_changes_the_model_but_not_the_data(name: str) -> None:
-    task, other = make_task(name, seed=0), make_task(name, seed=1)
+    task, other = shared_task(name), make_task(name, seed=1)
     for a, b in zip(tensors_of(task.data), tensors_of(other.data), strict=True):
         assert torch.equal(a, b)
     pairs = zip(task.model.parameters(), other.model.parameters(), strict=True)
@@ -78,7 +114,7 @@ def test_the_seed_of_a_run_changes_the_model_but_not_the_data(name: str) -> None
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_training_and_evaluation_are_different_data(name: str) -> None:
-    task = make_task(name)
+    task = shared_task(name)
     training, evaluation = tensors_of(task.data)[0], tensors_of(task.evaluation_data)[0]
     assert not torch.equal(training[: len(evaluation)], evaluation)
 
@@ -196,13 +232,13 @@ def test_a_causal_block_does_not_see_what_comes_later() -> None:
 
 
 def test_the_head_of_the_language_model_is_its_embedding() -> None:
-    model = make_task("gpt").model
+    model = shared_task("gpt").model
     assert isinstance(model, GPT)
     assert model.head.weight is model.tokens.weight
 
 
 def test_the_language_model_begins_near_a_guess_among_all_tokens() -> None:
-    task = make_task("gpt")
+    task = shared_task("gpt")
     inputs, targets = (tensor[:8] for tensor in tensors_of(task.data))
     loss = task.compute_loss(task.model, (inputs, targets)).item()
     guess = F.cross_entropy(torch.zeros(1, 256), torch.tensor([0])).item()
@@ -210,7 +246,7 @@ def test_the_language_model_begins_near_a_guess_among_all_tokens() -> None:
 
 
 def test_the_language_model_counts_tokens() -> None:
-    task = make_task("gpt")
+    task = shared_task("gpt")
     batch = tuple(tensor[:8] for tensor in tensors_of(task.data))
     assert task.count is not None
     assert task.count(batch) == 8 * 64
