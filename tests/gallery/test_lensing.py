@@ -134,9 +134,7 @@ def test_brightness_alone_does_not_tell_a_lens() -> None:
     assert 0.4 < area_under_curve(total, torch.from_numpy(classes)).item() < 0.6
 
 
-def test_the_margin_is_above_what_bands_tell_and_below_what_distances_from_the_middle_tell() -> (
-    None
-):
+def test_the_margin_is_more_than_bands_tell_and_less_than_distances_from_the_middle() -> None:
     x, y = camera.places(SIZES["small"].pixels)
     ring = torch.from_numpy(np.hypot(x, y)).flatten().div(0.7).long()
     distances = F.one_hot(ring).float()  # (pixels, rings)
