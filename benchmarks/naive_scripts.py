@@ -2,7 +2,8 @@
 
 Each is run once as a program, as its page says, with its own settings and the threads that torch
 takes here; the time is that of the whole program, from its start to its end. Bars: under 60 s, and
-a metric that beats chance by the margin that the workload states. Exit 1 where one is missed.
+a metric that beats chance by the margin that the workload states. Exit 1 where one is missed: a
+script that fails or does not end is a row too, with why.
 """
 
 import argparse
@@ -21,12 +22,11 @@ from results_file import RESULTS, write_results
 LIMIT_S = 60
 PATIENCE_S = 600
 """A script that is too slow is to be told by how much."""
-NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?")
 
 
 def main() -> int:
-    arguments = _parse()
     workloads = {each.name: each for each in read_catalogue().workloads}
+    arguments = _parse(list(workloads))
     figures: dict[str, Any] = {"limit_s": LIMIT_S, "scripts": {}}
     for name in arguments.workloads or workloads:
         figures["scripts"][name] = row = run_script(workloads[name])
@@ -38,39 +38,46 @@ def main() -> int:
 def run_script(workload: Workload) -> dict[str, Any]:
     command = [sys.executable, "-m", f"hasten.gallery.{workload.name}.naive"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    row = {"seconds": None, "metric": None, "chance": workload.chance, "margin": workload.margin}
     start = time.perf_counter()
-    ended = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True
-    )
-    seconds = time.perf_counter() - start
-    metric = last_number(ended.stdout)
+    try:
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+        )
+    except subprocess.TimeoutExpired:
+        return {**row, "passed": False, "why": f"it was stopped after {PATIENCE_S} s"}
+    row["seconds"] = round(time.perf_counter() - start, 1)
+    if ended.returncode:
+        said = ended.stderr.strip().splitlines()[-1:]
+        return {**row, "passed": False, "why": f"exit {ended.returncode}: {' '.join(said)}"}
+    row["metric"] = metric = read_metric(ended.stdout, workload.metric)
+    if metric is None:
+        why = f"its last line is not '{workload.metric}: ' and a number"
+        return {**row, "passed": False, "why": why}
     gain = metric - workload.chance if workload.higher_is_better else workload.chance - metric
-    return {
-        "seconds": round(seconds, 1),
-        "metric": metric,
-        "chance": workload.chance,
-        "margin": workload.margin,
-        "passed": seconds < LIMIT_S and gain >= workload.margin,
-    }
+    return {**row, "passed": row["seconds"] < LIMIT_S and gain >= workload.margin}
 
 
-def last_number(text: str) -> float:
-    """The one number of the last line, which is the metric."""
+def read_metric(text: str, name: str) -> float | None:
+    """From the last line, which is the metric's name and value."""
     lines = text.splitlines() or [""]
-    found = NUMBER.findall(lines[-1])
-    if len(found) != 1:
-        raise SystemExit(f"The last line of a script is to have one number: {lines[-1]!r}")
-    return float(found[0])
+    found = re.fullmatch(rf"{re.escape(name)}: (-?\d+\.\d+)", lines[-1])
+    return float(found[1]) if found else None
 
 
-def _parse() -> argparse.Namespace:
+def _parse(names: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("workloads", nargs="*")
+    parser.add_argument("workloads", nargs="*", metavar="NAME", help="all, if none is named")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--commit", default="")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if unknown := set(arguments.workloads) - set(names):
+        parser.error(
+            f"no workload is called {', '.join(sorted(unknown))}; there are {', '.join(names)}"
+        )
+    return arguments
 
 
 if __name__ == "__main__":

@@ -1,13 +1,10 @@
 """The Bloom filter workload: its data, its encoders, and that the plain script trains the same."""
 
-import ast
-import random
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -110,15 +107,6 @@ def test_persons_look_like_a_register() -> None:
     assert len(set(persons.surname)) > 1000
 
 
-def test_the_global_random_generators_are_left_untouched() -> None:
-    seed_everything(3)
-    python, numpy, torch_state = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    make_dataset(100, seed=7)
-    assert random.getstate() == python
-    assert all(np.array_equal(a, b) for a, b in zip(np.random.get_state(), numpy, strict=True))
-    assert torch.equal(torch.get_rng_state(), torch_state)
-
-
 def test_a_filter_holds_the_bits_of_its_two_grams_and_no_others() -> None:
     two_grams = ["_a", "an", "nn", "na", "a_", "_l", "le", "ee", "e_"]
     two_grams += ["01", "1/", "/0", "02", "2/", "/1", "19", "99", "90"]
@@ -170,21 +158,6 @@ def test_the_task_has_the_rows_of_its_size(task: Task) -> None:
     assert len(tensors_of(task.evaluation_data)[0]) == 512
 
 
-def test_the_same_seed_builds_the_same_task(task: Task) -> None:
-    again = make_small_task(seed=0)
-    for a, b in zip(tensors_of(task.data), tensors_of(again.data), strict=True):
-        assert torch.equal(a, b)
-    for a, b in zip(task.model.parameters(), again.model.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
-def test_the_seed_of_a_run_changes_the_model_but_not_the_data(task: Task) -> None:
-    other = make_small_task(seed=1)
-    assert torch.equal(tensors_of(task.data)[0], tensors_of(other.data)[0])
-    weights, others = next(task.model.parameters()), next(other.model.parameters())
-    assert not torch.equal(weights, others)
-
-
 def test_the_plain_script_and_the_task_have_the_same_losses() -> None:
     torch.manual_seed(5)
     dataset = naive.load_dataset(SIZES["small"].training_rows, TRAINING_SEED)
@@ -207,6 +180,15 @@ def test_the_chance_level_is_what_the_best_constant_guess_reaches(task: Task) ->
     chance = best_constant_guess(tensors_of(task.data)[1], tensors_of(task.evaluation_data)[1])
     print(f"the best constant guess reaches {chance:.4f}")
     assert chance == pytest.approx(WORKLOAD.chance, abs=0.005)
+
+
+def test_least_squares_read_nearly_all_two_grams(task: Task) -> None:
+    """As its page says: the filters hide little from who has persons with theirs."""
+    bits, labels = tensors_of(task.data)
+    held, wanted = bits.T @ bits + 10 * torch.eye(bits.shape[1]), bits.T @ labels
+    bits, labels = tensors_of(task.evaluation_data)
+    guesses = bits @ torch.linalg.solve(held, wanted)
+    assert dice(guesses - 0.5, labels) > 0.95
 
 
 @pytest.mark.slow
@@ -246,13 +228,3 @@ def test_what_the_gallery_says_is_what_the_task_is(task: Task) -> None:
         name: f"{size.training_rows:,} rows, MLP {widths}, batch {task.batch_size}"
         for name, size in SIZES.items()
     }
-
-
-def test_the_plain_script_uses_nothing_of_hasten_but_the_data() -> None:
-    tree = ast.parse(Path(naive.__file__).read_text())
-    modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    modules += [
-        a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names
-    ]
-    ours = [module for module in modules if module.startswith("hasten")]
-    assert ours == ["hasten.gallery.bloom.data"]

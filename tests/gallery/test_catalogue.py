@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,13 @@ from hasten.gallery.catalogue import read_catalogue
 FOLDER = Path(hasten.gallery.__file__).parent
 PAGES = Path(__file__).parents[2] / "docs/gallery"
 NAMES = sorted(each.name for each in FOLDER.iterdir() if (each / "__init__.py").is_file())
+SECTIONS = [
+    "## What the field does with it",
+    "## The data",
+    "## The model",
+    "## How well it should do",
+    "## What is wrong with the script",
+]
 GENERATORS_IMPORT = {"numpy", "torch", *sys.stdlib_module_names}
 """Beside hasten.errors and hasten.host."""
 NO_GENERATORS = {"about", "model", "naive", "task"}
@@ -73,6 +81,8 @@ def test_a_workload_has_its_script_and_its_page(name: str) -> None:
     assert f"hasten tune gallery:{name}" in page
     assert f"python -m hasten.gallery.{name}.naive" in page
     assert f"({name}.md)" in (PAGES / "index.md").read_text()
+    assert page.startswith(f"# {name}: ")
+    assert [line for line in page.splitlines() if line in SECTIONS] == SECTIONS
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -89,6 +99,25 @@ def test_a_workload_says_what_guessing_comes_to_and_what_its_script_does_wrong(n
     assert about.margin > 0
     assert len(about.mistakes) >= 3
     assert all(len(line) <= 100 for line in (about.about, about.metric, *about.mistakes))
+    assert re.fullmatch(r"[a-z]+s [^?]*[^.?]", about.about), "what it does, and no sentence"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_lists_as_many_mistakes_as_are_told_of_it(name: str) -> None:
+    about = importlib.import_module(f"hasten.gallery.{name}.about").WORKLOAD
+    script = (FOLDER / name / "naive.py").read_text()
+    listed = re.findall("^- ", ast.get_docstring(ast.parse(script)) or "", re.MULTILINE)
+    assert len(listed) == len(about.mistakes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_has_the_rows_of_the_small_task(name: str) -> None:
+    naive = importlib.import_module(f"hasten.gallery.{name}.naive")
+    small = importlib.import_module(f"hasten.gallery.{name}.task").SIZES["small"]
+    counted = "cells" if name == "battery" else "rows"
+    of_script = [getattr(naive, f"{part}_{counted.upper()}") for part in ("TRAINING", "EVALUATION")]
+    of_task = small.cells if name == "battery" else small.training_rows
+    assert of_script == [of_task, getattr(small, f"evaluation_{counted}")]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -242,8 +242,19 @@ def test_the_script_sees_the_windows_of_the_task(library: Library) -> None:
         assert all(torch.equal(a, b) for a, b in zip(dataset[index], of_task, strict=True))
 
 
+def guess_by_the_byte_before(library: Library) -> float:
+    """The cross-entropy of knowing how often each byte follows each, on the script's windows."""
+    text = np.frombuffer(library.training, np.uint8)
+    pairs = np.bincount(text[:-1] * np.int64(256) + text[1:], minlength=256**2) + 1
+    follows = pairs.reshape(256, 256)
+    shares = torch.from_numpy(follows / follows.sum(axis=1, keepdims=True))
+    of_bytes = np.frombuffer(library.evaluation, np.uint8)
+    before, after = make_windows(of_bytes, naive.EVALUATION_ROWS, naive.LENGTH, EVALUATION_SEED)
+    return -shares[before, after].log().mean().item()
+
+
 @pytest.mark.slow
-def test_the_script_learns_more_than_chance() -> None:
+def test_the_script_learns_more_than_chance_and_than_pairs_of_bytes(library: Library) -> None:
     command = [sys.executable, "-m", "hasten.gallery.gpt.naive"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
     last = done.stdout.splitlines()[-1]
@@ -251,3 +262,4 @@ def test_the_script_learns_more_than_chance() -> None:
     assert found is not None
     print(last)
     assert float(found[1]) < WORKLOAD.chance - WORKLOAD.margin
+    assert float(found[1]) < guess_by_the_byte_before(library)

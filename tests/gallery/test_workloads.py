@@ -1,9 +1,14 @@
 """What all bundled workloads have in common, and the shapes that their full sizes promise."""
 
 import importlib
+import os
+import subprocess
+import sys
 import time
 from functools import cache
+from hashlib import sha256
 from itertools import islice
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -16,6 +21,7 @@ from torch.utils.data import TensorDataset
 
 from hasten.errors import HastenError
 from hasten.gallery.battery.model import ChargeNetwork
+from hasten.gallery.bloom.model import BloomMLP
 from hasten.gallery.gpt.model import GPT
 from hasten.gallery.lensing.model import ResNet18
 from hasten.gallery.microbiome.model import SampleTransformer
@@ -27,11 +33,14 @@ from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state, seed_everything
 from hasten.task.task import Task
 
-WORKLOADS = ["battery", "gpt", "lensing", "microbiome"]
-STEPS = 120
+HERE = Path(__file__).parent
+WORKLOADS = ["battery", "bloom", "gpt", "lensing", "microbiome"]
+STEPS = 60
 PARAMETERS = {
     # 4 * 128 * (3 + 128 + 2) and 4 * 128 * (128 + 128 + 2) of the layers, 129 of the head
     "battery": (ChargeNetwork, 200_321),
+    # 1024 * 512 + 512, 512 * 256 + 256 and 256 * 676 + 676
+    "bloom": (BloomMLP, 829_860),
     # resnet18(num_classes=2) of torchvision: 11,689,512 less 998 classes of 513 each
     "lensing": (ResNet18, 11_177_538),
     # 8 blocks of 198,272, 150 positions and 6 tokens of 128, 17 outputs of 129 of the head
@@ -43,6 +52,12 @@ PARAMETERS = {
 
 def make_task(name: str, seed: int = 0) -> Task:
     return build_task(load_factory(f"gallery:{name}@small"), name, seed)
+
+
+@cache
+def shared_task(name: str) -> Task:
+    """To be looked at, not trained."""
+    return make_task(name)
 
 
 def tensors_of(data: object) -> tuple[Tensor, ...]:
@@ -57,16 +72,40 @@ def train_plainly(task: Task, steps: int) -> list[float]:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_same_seed_builds_the_same_task(name: str) -> None:
-    first, again = make_task(name), make_task(name)
+    first, again = shared_task(name), make_task(name)
     for a, b in zip(tensors_of(first.data), tensors_of(again.data), strict=True):
         assert torch.equal(a, b)
     for a, b in zip(first.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(a, b)
 
 
+def test_data_are_the_same_in_another_process_with_other_threads_and_hashes() -> None:
+    setting = {"OMP_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "3", "PYTHONHASHSEED": "5"}
+    code = "import test_workloads; print(test_workloads.digests())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **setting, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == str(digests())
+
+
+def digests() -> list[str]:
+    """Of the training and evaluation data of every workload."""
+    found = []
+    for name in WORKLOADS:
+        task = shared_task(name)
+        tensors = [*tensors_of(task.data), *tensors_of(task.evaluation_data)]
+        found.append(sha256(b"".join(each.numpy().tobytes() for each in tensors)).hexdigest())
+    return found
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_seed_of_a_run_changes_the_model_but_not_the_data(name: str) -> None:
-    task, other = make_task(name, seed=0), make_task(name, seed=1)
+    task, other = shared_task(name), make_task(name, seed=1)
     for a, b in zip(tensors_of(task.data), tensors_of(other.data), strict=True):
         assert torch.equal(a, b)
     pairs = zip(task.model.parameters(), other.model.parameters(), strict=True)
@@ -75,7 +114,7 @@ def test_the_seed_of_a_run_changes_the_model_but_not_the_data(name: str) -> None
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_training_and_evaluation_are_different_data(name: str) -> None:
-    task = make_task(name)
+    task = shared_task(name)
     training, evaluation = tensors_of(task.data)[0], tensors_of(task.evaluation_data)[0]
     assert not torch.equal(training[: len(evaluation)], evaluation)
 
@@ -86,6 +125,7 @@ def test_making_data_leaves_the_global_random_generators_untouched(name: str) ->
     size = module.SIZES["small"]
     lengths = {
         "battery": lambda: (size, 1),
+        "bloom": lambda: (8,),
         "lensing": lambda: (8, size.pixels),
         "microbiome": lambda: (size, 8),
         "gpt": lambda: (np.arange(1000), 8, size.length),
@@ -128,6 +168,7 @@ def test_the_full_model_has_the_parameters_of_its_original(name: str) -> None:
 
 FULL = {
     "battery": {"training_rows": 60_000, "length": 200, "hidden": 128, "batch_size": 100},
+    "bloom": {"training_rows": 100_000},
     "lensing": {"training_rows": 6_000, "pixels": 64, "width": 64, "batch_size": 64},
     "microbiome": {
         "training_rows": 512,
@@ -168,7 +209,7 @@ def test_a_module_of_the_gallery_that_is_no_workload_is_not_offered() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_fused_attention_and_the_one_by_hand_are_one_formula(causal: bool) -> None:
     torch.manual_seed(2)
-    block = Block(width=32, heads=4, causal=causal, fused=True).double()
+    block = Block(width=32, heads=4, causal=causal).double()
     inputs = torch.randn(3, 11, 32, dtype=torch.float64, requires_grad=True)
     fused, by_hand = [_output_and_gradient(block, inputs, fused) for fused in (True, False)]
     for a, b in zip(fused, by_hand, strict=True):
@@ -191,13 +232,13 @@ def test_a_causal_block_does_not_see_what_comes_later() -> None:
 
 
 def test_the_head_of_the_language_model_is_its_embedding() -> None:
-    model = make_task("gpt").model
+    model = shared_task("gpt").model
     assert isinstance(model, GPT)
     assert model.head.weight is model.tokens.weight
 
 
 def test_the_language_model_begins_near_a_guess_among_all_tokens() -> None:
-    task = make_task("gpt")
+    task = shared_task("gpt")
     inputs, targets = (tensor[:8] for tensor in tensors_of(task.data))
     loss = task.compute_loss(task.model, (inputs, targets)).item()
     guess = F.cross_entropy(torch.zeros(1, 256), torch.tensor([0])).item()
@@ -205,7 +246,7 @@ def test_the_language_model_begins_near_a_guess_among_all_tokens() -> None:
 
 
 def test_the_language_model_counts_tokens() -> None:
-    task = make_task("gpt")
+    task = shared_task("gpt")
     batch = tuple(tensor[:8] for tensor in tensors_of(task.data))
     assert task.count is not None
     assert task.count(batch) == 8 * 64

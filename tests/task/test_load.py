@@ -76,6 +76,7 @@ def test_a_gallery_task_is_built() -> None:
     [
         ("gallery:blom", "gallery workload 'blom' is not known. Did you mean 'bloom'?"),
         ("gallery:bloom@ful", "size of gallery:bloom 'ful' is not known. Did you mean 'full'?"),
+        ("gallery:bloom@", "size of gallery:bloom '' is not known. Known: full, small."),
         ("gallery:bloom@7", "size of gallery:bloom '7' is not known. Known: full, small."),
     ],
 )

@@ -10,12 +10,13 @@ from torch.nn import functional as F
 class Block(nn.Module):
     """Attention and a feed-forward network, each after a LayerNorm and around a residual."""
 
-    def __init__(self, width: int, heads: int, *, causal: bool, fused: bool = True) -> None:
+    def __init__(self, width: int, heads: int, *, causal: bool) -> None:
         super().__init__()
         self.heads = heads
         self.causal = causal
-        self.fused = fused
-        """Torch's fused attention, or the formula of the papers, which stores every score."""
+        self.fused = True
+        """Torch's fused attention, or, set to false, the formula of the papers, which stores every
+        score."""
         self.attention_norm = nn.LayerNorm(width)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.attention_output = nn.Linear(width, width)

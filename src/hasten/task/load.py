@@ -92,15 +92,16 @@ def place_of(factory: Factory) -> Place | None:
 
 
 def _gallery_factory(name: str) -> Factory:
-    name, _, size = name.partition("@")
+    name, at, size = name.partition("@")
     gallery = importlib.import_module("hasten.gallery")
     names = [each.name for each in pkgutil.iter_modules(gallery.__path__) if each.ispkg]
     if name not in names:
         raise unknown_name("gallery workload", name, names)
     module = importlib.import_module(f"hasten.gallery.{name}.task")
-    if size and size not in module.SIZES:
+    size = size if at else "small"
+    if size not in module.SIZES:
         raise unknown_name(f"size of gallery:{name}", size, module.SIZES)
-    return module.factory(size or "small")  # type: ignore[no-any-return]
+    return module.factory(size)  # type: ignore[no-any-return]
 
 
 def _import(source: str) -> ModuleType:

@@ -29,6 +29,7 @@ except ImportError as error:
         f"This script reads its table with pandas ({error}). Run: pip install 'hasten[data]'"
     ) from error
 
+TRAINING_ROWS, EVALUATION_ROWS = 4096, 512
 BATCH_SIZE = 64
 ALL_TWO_GRAMS = [a + b for a in string.ascii_lowercase for b in string.ascii_lowercase]
 
@@ -127,17 +128,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=4096)
-    parser.add_argument("--evaluation-rows", type=int, default=512)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
-    dataset = load_dataset(args.rows, TRAINING_SEED)
+    dataset = load_dataset(TRAINING_ROWS, TRAINING_SEED)
     model = make_model().to(device)
     train(model, dataset, args.epochs)
-    evaluation = load_dataset(args.evaluation_rows, EVALUATION_SEED)
+    evaluation = load_dataset(EVALUATION_ROWS, EVALUATION_SEED)
     print(f"dice: {evaluate(model, evaluation):.4f}")
 
 

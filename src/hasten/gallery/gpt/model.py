@@ -23,15 +23,11 @@ class GPT(nn.Module):
         width: int = 768,
         heads: int = 12,
         blocks: int = 12,
-        *,
-        fused: bool = True,
     ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(length, width)
-        self.blocks = nn.Sequential(
-            *(Block(width, heads, causal=True, fused=fused) for _ in range(blocks))
-        )
+        self.blocks = nn.Sequential(*(Block(width, heads, causal=True) for _ in range(blocks)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.tokens.weight

@@ -1,12 +1,12 @@
 """The same training as ``gallery:gpt``, as a plain script of the kind that it stands for.
 
-Slow on purpose, and to be kept so:
+Slow on purpose, and to be kept so. Its mistakes, all of them common:
 
-- attention is written out as in the papers, so that every score is stored, in each head and block;
-- all arithmetic is in fp32;
-- the text is a Python list of numbers, and each item is sliced out of it and made a tensor anew;
-- batches are made, and copied from pageable memory, while the device waits;
-- the loss is read with ``.item()`` in every step.
+- attention is written out as in the papers, so that every score is stored, in each head and block
+- all arithmetic is in fp32
+- the text is a Python list of numbers, and each item is sliced out of it and made a tensor anew
+- batches are made, and copied from pageable memory, while the device waits
+- the loss is read with ``.item()`` in every step
 
 Run it with ``python -m hasten.gallery.gpt.naive``.
 """

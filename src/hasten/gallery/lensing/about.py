@@ -1,10 +1,10 @@
-"""What `hasten gallery` tells of lensing."""
+"""What ``hasten gallery`` tells of this workload; no torch."""
 
 from hasten.records.gallery import Workload, WorkloadSize
 
 WORKLOAD = Workload(
     name="lensing",
-    about="is a galaxy a gravitational lens, or does it only look like one? From images",
+    about="tells gravitational lenses from galaxies that only look like one, in colour images",
     metric="auc",
     higher_is_better=True,
     chance=0.5,

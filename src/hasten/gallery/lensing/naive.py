@@ -1,16 +1,16 @@
 """The same training as ``gallery:lensing``, as a plain script of the kind that it stands for.
 
-Slow on purpose, and to be kept so. What it does wrong:
+Slow on purpose, and to be kept so. Its mistakes, all of them common:
 
-- every image file is opened, decompressed and parsed again in every epoch, in ``__getitem__``;
+- every image file is opened, decompressed and parsed again in every epoch, in ``__getitem__``
 - stretch and scales are computed there too, an image at a time, in the process that trains, which
-  meanwhile computes nothing else;
+  meanwhile computes nothing else
 - all scales are held in one graph, which keeps the activations of all of them until the backward
-  pass, though their losses only add up;
-- the loss of every step is read from the device;
+  pass, though their losses only add up
+- the loss of every step is read from the device
 - each Monte-Carlo sample of each member decodes the files again and runs the whole network again,
-  though only what comes after the dropout differs;
-- the area under the curve compares each lens with each look-alike in Python.
+  though only what comes after the dropout differs
+- the area under the curve compares each lens with each look-alike in Python
 
 Run it with ``python -m hasten.gallery.lensing.naive``.
 """
@@ -28,6 +28,7 @@ from hasten.gallery.lensing.data import EVALUATION_SEED, TRAINING_SEED
 from hasten.gallery.lensing.files import image_folder, read_catalogue
 from hasten.gallery.lensing.fits import read_fits
 
+TRAINING_ROWS, EVALUATION_ROWS = 1024, 256
 PIXELS = 48
 SCALES = [1, 2, 4]
 BATCH_SIZE = 32
@@ -162,26 +163,28 @@ def area_under_curve(scores: list[float], labels: list[int]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1024)
-    parser.add_argument("--evaluation-rows", type=int, default=256)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--members", type=int, default=2, help="networks in the ensemble")
     parser.add_argument("--samples", type=int, default=5, help="of dropout, for each member")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0, help="of the first member")
     args = parser.parse_args()
+    if min(args.members, args.samples) < 1:
+        parser.error("an ensemble has 1 member and 1 sample at least")
 
-    dataset = LensDataset(image_folder(args.rows, PIXELS, TRAINING_SEED))
+    dataset = LensDataset(image_folder(TRAINING_ROWS, PIXELS, TRAINING_SEED))
     models = []
     for member in range(args.members):
         torch.manual_seed(args.seed + member)
         model = LensFinder().to(device)
         train(model, dataset, args.epochs)
         models.append(model)
-    evaluation = LensDataset(image_folder(args.evaluation_rows, PIXELS, EVALUATION_SEED))
+    evaluation = LensDataset(image_folder(EVALUATION_ROWS, PIXELS, EVALUATION_SEED))
     scores = predict(models, evaluation, args.samples)
     labels = [label for _, label in evaluation.catalogue]
-    print(f"AUC: {area_under_curve(scores, labels):.4f}")
+    print(f"auc: {area_under_curve(scores, labels):.4f}")
 
 
 if __name__ == "__main__":

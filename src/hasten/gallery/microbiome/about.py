@@ -1,10 +1,10 @@
-"""What ``hasten gallery`` tells of this workload."""
+"""What ``hasten gallery`` tells of this workload; no torch."""
 
 from hasten.records.gallery import Workload, WorkloadSize
 
 WORKLOAD = Workload(
     name="microbiome",
-    about="A trait of samples, and UniFrac distances between them, from reads of their microbes.",
+    about="predicts a trait of samples, and their UniFrac distances, from reads of their microbes",
     metric="mean_absolute_error",
     higher_is_better=False,
     chance=0.737,
@@ -20,13 +20,13 @@ WORKLOAD = Workload(
     sizes=(
         WorkloadSize(
             name="small",
-            shape="512 samples of 12 reads of 24 bases, from 48 kinds of microbes; "
-            "1 + 1 transformer blocks of width 32; batches of 8",
+            shape="512 samples of 12 reads of 24 bases, 48 kinds of microbes, "
+            "1 + 1 transformer blocks of width 32, batch 8",
         ),
         WorkloadSize(
             name="full",
-            shape="512 samples of 128 reads of 150 bases, from 1,000 kinds of microbes; "
-            "4 + 4 transformer blocks of width 128; batches of 8",
+            shape="512 samples of 128 reads of 150 bases, 1,000 kinds of microbes, "
+            "4 + 4 transformer blocks of width 128, batch 8",
         ),
     ),
 )

@@ -19,14 +19,12 @@ class SampleTransformer(nn.Module):
     Sequences have no order, and get no positions.
     """
 
-    def __init__(
-        self, length: int = 150, width: int = 128, blocks: int = 4, *, fused: bool = True
-    ) -> None:
+    def __init__(self, length: int = 150, width: int = 128, blocks: int = 4) -> None:
         super().__init__()
         self.embedding = nn.Embedding(VOCABULARY, width)
         self.positions = nn.Parameter(torch.randn(1, length, width))
-        self.base_blocks = _make_blocks(width, blocks, fused)
-        self.sequence_blocks = _make_blocks(width, blocks, fused)
+        self.base_blocks = _make_blocks(width, blocks)
+        self.sequence_blocks = _make_blocks(width, blocks)
         self.head = nn.Linear(width, 1 + COORDINATES)
 
     def forward(self, bases: Tensor) -> Tensor:
@@ -37,8 +35,8 @@ class SampleTransformer(nn.Module):
         return of_samples
 
 
-def _make_blocks(width: int, blocks: int, fused: bool) -> nn.Sequential:
-    return nn.Sequential(*(Block(width, HEADS, causal=False, fused=fused) for _ in range(blocks)))
+def _make_blocks(width: int, blocks: int) -> nn.Sequential:
+    return nn.Sequential(*(Block(width, HEADS, causal=False) for _ in range(blocks)))
 
 
 def trait_and_distance_loss(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """The same training as ``gallery:microbiome``, as a plain script of the kind that it stands for.
 
-Slow on purpose, and to be kept so. Its mistakes:
+Slow on purpose, and to be kept so. Its mistakes, all of them common:
 
 - reads are turned into tokens in ``__getitem__``, letter by letter, again in every epoch
 - UniFrac is computed again for every batch, pair by pair and node by node in Python
@@ -189,7 +189,9 @@ def evaluate(model: nn.Module, dataset: MicrobiomeDataset) -> tuple[float, float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Trains on made-up samples of microbes.")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -199,8 +201,8 @@ def main() -> None:
     model = MicrobiomeModel().to(device)
     train(model, training, args.epochs)
     error, correlation = evaluate(model, make_dataset(EVALUATION_ROWS, EVALUATION_SEED))
-    print(f"correlation of distances with UniFrac: {correlation:.4f}")
-    print(f"mean absolute error: {error:.4f}")
+    print(f"unifrac_correlation: {correlation:.4f}")
+    print(f"mean_absolute_error: {error:.4f}")
 
 
 if __name__ == "__main__":

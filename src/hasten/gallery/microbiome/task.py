@@ -14,7 +14,6 @@ from hasten.gallery.microbiome.data import (
     EVALUATION_SEED,
     LETTERS,
     TRAINING_SEED,
-    Samples,
     make_samples,
     pack_targets,
 )
@@ -24,7 +23,6 @@ from hasten.gallery.microbiome.model import (
     trait_and_distance_loss,
     unifrac_correlation,
 )
-from hasten.gallery.microbiome.tree import Floats
 from hasten.gallery.microbiome.unifrac import unifrac_distances
 from hasten.task.task import Metric, Task
 
@@ -95,10 +93,9 @@ def factory(size: str) -> Callable[[], Task]:
 
 def make_dataset(shape: Size, rows: int, seed: int) -> TensorDataset:
     """Tokens, and the targets as ``pack_targets`` packs them."""
-    samples = _samples(shape, rows, seed)
-    return TensorDataset(
-        encode_reads(samples.reads), pack_targets(samples.trait, _unifrac(samples))
-    )
+    samples = make_samples(rows, shape.sequences, shape.length, shape.tips, seed)
+    distances = unifrac_distances(samples.table, samples.tree, weighted=True, normalized=True)
+    return TensorDataset(encode_reads(samples.reads), pack_targets(samples.trait, distances))
 
 
 def encode_reads(reads: list[list[str]]) -> Tensor:
@@ -109,16 +106,3 @@ def encode_reads(reads: list[list[str]]) -> Tensor:
     known, unread = LETTERS[:-1], len(LETTERS)  # N is the last
     tokens = Tokenizer(known, unknown_id=unread).encode(list(chain.from_iterable(reads)))
     return tokens.ids.view(len(reads), len(reads[0]), -1)
-
-
-def distances_of(size: str) -> Floats:
-    """Between all training samples: the part of making the data that grows with rows squared."""
-    return _unifrac(_samples(SIZES[size], SIZES[size].training_rows, TRAINING_SEED))
-
-
-def _samples(shape: Size, rows: int, seed: int) -> Samples:
-    return make_samples(rows, shape.sequences, shape.length, shape.tips, seed)
-
-
-def _unifrac(samples: Samples) -> Floats:
-    return unifrac_distances(samples.table, samples.tree, weighted=True, normalized=True)
