@@ -5,6 +5,10 @@ from typing import Any
 import numpy as np
 
 from hasten.data import DatasetCache, Strings, cached
+from hasten.gallery.microbiome.data import TRAINING_SEED, Samples, make_samples
+from hasten.gallery.microbiome.task import SIZES
+from hasten.gallery.microbiome.tree import Floats
+from hasten.gallery.microbiome.unifrac import unifrac_distances
 
 
 def bloom_table(rows: int, seed: int) -> dict[str, Strings]:
@@ -25,20 +29,36 @@ def ask_for_bloom(cache: DatasetCache, scale: float) -> Any:
     return lambda: cached(bloom_table, cache=cache)(rows, 20_240)
 
 
+def microbiome_samples(rows: int) -> Samples:
+    """As many as asked, else as in gallery:microbiome@full."""
+    full = SIZES["full"]
+    return make_samples(rows, full.sequences, full.length, full.tips, TRAINING_SEED)
+
+
+def microbiome_distances(rows: int) -> Floats:
+    """UniFrac of all pairs of samples, as a start of the workload computes it."""
+    samples = microbiome_samples(rows)
+    return unifrac_distances(samples.table, samples.tree, weighted=True, normalized=True)
+
+
 def ask_for_microbiome(cache: DatasetCache, scale: float) -> Any:
-    """Weighted UniFrac of samples as sparse as those of a sequencer; the inputs are made first."""
-    from hasten.gallery.microbiome.tree import grow_tree
-    from hasten.gallery.microbiome.unifrac import unifrac_distances
+    rows = int(SIZES["full"].training_rows * scale)
+    return lambda: cached(microbiome_distances, cache=cache)(rows)
 
-    samples, tips = int(1024 * scale), int(2048 * scale)
-    rng = np.random.default_rng(0)
-    tree = grow_tree(tips, 1.0, rng)
-    table = rng.poisson(rng.gamma(0.1, 30.0, (samples, tips))) + 1
+
+def ask_for_unifrac(cache: DatasetCache, scale: float) -> Any:
+    """The same as a function of the table of counts, 4 MB, and of the tree, which are made first:
+    all of it is digested whenever it is asked."""
+    samples = microbiome_samples(int(SIZES["full"].training_rows * scale))
     distances = cached(unifrac_distances, cache=cache)
-    return lambda: distances(table, tree, weighted=True)
+    return lambda: distances(samples.table, samples.tree, weighted=True, normalized=True)
 
 
-WORK = {"bloom": ask_for_bloom, "microbiome": ask_for_microbiome}
+WORK = {
+    "bloom": ask_for_bloom,
+    "microbiome": ask_for_microbiome,
+    "unifrac": ask_for_unifrac,
+}
 
 
 def checksum(result: Any) -> float:
