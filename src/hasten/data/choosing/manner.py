@@ -77,9 +77,7 @@ def manner_at_sight(loader: DataLoader[Any]) -> Manner | None:
     """What can be told without reading code or items; None where nothing stands against it."""
     dataset = loader.dataset
     if isinstance(dataset, IterableDataset):
-        return Manner(
-            stateful="its dataset is iterable, and each worker would go through all of it"
-        )
+        return Manner(stateful=ITERABLE)
     held = list(everything_in(dataset))
     devices = {str(each.device) for each in held if isinstance(each, torch.Tensor)} - {"cpu"}
     if devices:
