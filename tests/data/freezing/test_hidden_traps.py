@@ -62,6 +62,13 @@ class Held(Dataset[float]):
         return float(self.held[self.key](index))
 
 
+BUFFER = np.zeros(1)
+
+
+def write_to_a_buffer(index: int) -> Any:
+    return np.sort(np.add([float(index)], 1.0, out=BUFFER))
+
+
 def in_an_array(value: Any) -> Any:
     array = np.empty(1, dtype=object)
     array[0] = value
@@ -85,6 +92,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a counter of a class": (lambda: Numbers(lambda index: Counts().count()), "type(self).asked"),
     "a counter by a second name": (lambda: Numbers(count_by_a_second_name), "counter.asked"),
+    "a buffer outside": (lambda: Numbers(write_to_a_buffer), "writes to BUFFER"),
     "in an array": (lambda: Held(in_an_array(draw_seldom), 0), "numpy.random draws random"),
     "in a view of a dictionary": (
         lambda: Held(types.MappingProxyType({"a": draw_seldom}), "a"),
@@ -106,7 +114,8 @@ def test_what_an_item_makes_for_itself_may_be_written_to() -> None:
         made.reshape(-1)[0] = 7
         same = made
         same[1] = 3
-        return float(made.sum())
+        other = np.concatenate([np.append(np.sort(made), 1), np.where(made > 1, 1, 2).ravel()])
+        return float(other.sum())
 
     assert len(freeze(DataLoader(Numbers(change)), most_bytes=MiB).columns[0]) == 4
 

@@ -31,6 +31,7 @@ ATOMS = (
     type,
     types.ModuleType,
     types.BuiltinFunctionType,
+    type(np.sort),  # most functions of NumPy
     logging.Logger,
     pathlib.PurePath,
 )

@@ -33,6 +33,7 @@ ROUTINES = (
     types.MethodWrapperType,
     types.WrapperDescriptorType,
     np.ufunc,
+    type(np.sort),
     type(np.random.default_rng),  # any function that Cython made
 )
 """Functions that are not Python's own, and any that are bound."""
