@@ -91,7 +91,8 @@ def what_next(
         ]
     if found.disk is not None and found.disk.verdict == "disk":
         advice.append("Keep the files in memory or on a faster disk: the disk is waited for.")
-    return tuple(advice) or ("Make an item cheaper to read: no other way of loading is faster.",)
+    others = "faster" if len(found.rates) > 1 else "safe for it"
+    return tuple(advice) or (f"Make an item cheaper to read: no other way of loading is {others}.",)
 
 
 def _technique(task: str, mode: Mode, offers: tuple[Offer, ...]) -> list[str]:

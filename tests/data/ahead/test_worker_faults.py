@@ -34,9 +34,10 @@ class Killed(Items):
 
 
 def test_a_worker_that_is_killed_is_named_whenever_that_is_noticed_and_nothing_hangs() -> None:
-    loader = WorkersLoader(DataLoader(Killed(), batch_size=4), TWO, manner=Manner())
+    one = WorkerSettings(workers=1)
+    loader = WorkersLoader(DataLoader(Killed(), batch_size=4), one, manner=Manner())
     began = time.monotonic()
-    for _ in range(8):  # by its signal, its connection, or as the next batch is asked for
+    for _ in range(16):  # by its signal, its connection, or as the next batch is asked for
         with pytest.raises(WorkerDiedError, match=r"worker 0 \(process \d+\) ended by signal 9"):
             list(loader)
     assert time.monotonic() - began < 60
