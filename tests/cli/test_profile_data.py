@@ -37,6 +37,8 @@ def test_a_loader_of_files_is_measured_in_every_way_and_the_disk_too(tmp_path: P
     assert report.disk.asked_bytes is not None
     assert report.disk.asked_bytes >= 64 * 512  # a file is read in blocks of its own
     assert report.next[0].startswith("hasten.DataPipelineOptimizer().optimize_dataloader(loader)")
+    assert "batched was" in report.next[0]
+    assert not any("batched_loader" in each for each in report.next)  # which is for tensors only
     assert [path.name for path in tmp_path.iterdir()] == ["rows.bin"]
 
 

@@ -189,7 +189,7 @@ def test_data_that_does_not_fit_stays_where_it_is(
         assert apply(pipeline, "resident_data").words() == "0 MiB of rows on cuda"
     else:
         assert refusal_of(pipeline, "resident_data") == (
-            "0.0 GiB of data beside 0.0 GiB of free device memory"
+            "its 0 MiB are more than 40% of the 0 MiB that are free on the device"
         )
 
 

@@ -21,7 +21,7 @@ from hasten.data.freezing.frozen import Frozen
 from hasten.data.loaders.batched import BatchedLoader, cannot_batch
 from hasten.data.loaders.order import Order
 from hasten.data.loaders.prefetched import PrefetchedLoader
-from hasten.data.loaders.resident import ResidentLoader, cannot_reside, resident_bytes
+from hasten.data.loaders.resident import ResidentLoader, cannot_reside, too_large_for
 from hasten.host.cores import memory_left
 from hasten.measure.disk import measure_disk
 from hasten.measure.messages import LoadingMeasured
@@ -31,7 +31,7 @@ from hasten.task import batch as batches
 TURNS, TURN_S = 3, 0.7
 FREEZING_S = 20.0
 SHARE = 0.5
-"""Of the memory that is left, host's or device's, for data that is kept in it."""
+"""Of the memory that is left, for a dataset that is read once and kept."""
 
 
 def measure_loading(loader: Iterable[Any], device: torch.device, seconds: float) -> LoadingMeasured:
@@ -94,7 +94,7 @@ def _in_memory(
         reasons["prefetched"] = "batches are used on the CPU: there is no device to send them to"
         ways.pop("prefetched", None)
     else:
-        resident = reason or cannot_reside(loader, frozen) or _too_large(loader, frozen, device)
+        resident = reason or cannot_reside(loader, frozen) or too_large_for(device, loader, frozen)
         if resident is None:
             ways["resident"] = ResidentLoader(loader, device, frozen)
         else:
@@ -109,14 +109,6 @@ def _frozen(loader: Any) -> tuple[Frozen | None, str | None]:
         return freeze(loader, most_bytes=int(SHARE * memory_left()), limit_s=FREEZING_S), None
     except CannotFreeze as refusal:
         return None, refusal.reason
-
-
-def _too_large(loader: DataLoader[Any], frozen: Frozen | None, device: torch.device) -> str | None:
-    needed = resident_bytes(loader, frozen)
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
-    if needed <= SHARE * free:
-        return None
-    return f"its {needed / 2**20:,.0f} MiB do not fit half of what is free on the device"
 
 
 def _in_turns(ways: dict[Mode, Iterable[Any]], device: torch.device) -> list[Rate]:

@@ -3,15 +3,17 @@
 import torch
 from torch.utils.data import DataLoader
 
-from hasten.data.loaders.resident import ResidentLoader, cannot_reside, resident_bytes
+from hasten.data.loaders.resident import (
+    ResidentLoader,
+    cannot_reside,
+    resident_bytes,
+    too_large_for,
+)
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
 from hasten.task.pipeline import Pipeline
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
-
-LARGEST_SHARE = 0.4
-"""Of the device's free memory: the step needs the rest."""
 
 
 class ResidentDataPart(Part, frozen=True, kw_only=True):
@@ -64,8 +66,4 @@ def _does_not_fit(loader: object, device: torch.device) -> str | None:
     if device.type != "cuda":
         return "there is no CUDA device"
     assert isinstance(loader, DataLoader)  # held by cannot_reside
-    free, _ = torch.cuda.mem_get_info(device)
-    size = resident_bytes(loader)
-    if size <= LARGEST_SHARE * free:
-        return None
-    return f"{size / 2**30:.1f} GiB of data beside {free / 2**30:.1f} GiB of free device memory"
+    return too_large_for(device, loader)

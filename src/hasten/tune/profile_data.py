@@ -11,6 +11,7 @@ from hasten.records.loading import DataReport, LoaderShare, Mode, Rate
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.profile import Bound
 from hasten.records.recipe import read_recipe
+from hasten.records.trial import Offer
 
 SEARCH_S = 12.0
 LITTLE = 0.03
@@ -27,7 +28,7 @@ def profile_data(
     plan = NAIVE if recipe is None else read_recipe(recipe).as_plan()
     with Lab(task, seed) as lab:
         tell(f"building {task} and running one step")
-        lab.describe(plan)
+        offers = lab.describe(plan).offers
         tell("doing without the loader and the optimizer")
         share, notes = _share(lab, plan)
         tell("loading by the loader as it is, and by others")
@@ -43,7 +44,7 @@ def profile_data(
         rates=found.rates,
         refused=found.refused,
         disk=found.disk,
-        next=what_next(task, share, own, found),
+        next=what_next(task, share, own, found, offers),
         notes=(*notes, *found.notes),
         elapsed_s=time.monotonic() - began,
     )
@@ -69,7 +70,11 @@ def share_of(bound: Bound) -> LoaderShare:
 
 
 def what_next(
-    task: str, share: LoaderShare | None, own: Rate | None, found: LoadingMeasured
+    task: str,
+    share: LoaderShare | None,
+    own: Rate | None,
+    found: LoadingMeasured,
+    offers: tuple[Offer, ...],
 ) -> tuple[str, ...]:
     """What to do about it, first things first."""
     if share is not None and share.high < LITTLE:
@@ -82,20 +87,22 @@ def what_next(
         advice += [
             f"hasten.DataPipelineOptimizer().optimize_dataloader(loader) gives the same batches by "
             f"the fastest safe way; {best.mode}{how} was {times:.1f} times as fast here.",
-            *_technique(task, best.mode),
+            *_technique(task, best.mode, offers),
         ]
     if found.disk is not None and found.disk.verdict == "disk":
         advice.append("Keep the files in memory or on a faster disk: the disk is waited for.")
-    return tuple(advice) or ("Make an item cheaper to read: no other way of loading is faster.",)
+    others = "faster" if len(found.rates) > 1 else "safe for it"
+    return tuple(advice) or (f"Make an item cheaper to read: no other way of loading is {others}.",)
 
 
-def _technique(task: str, mode: Mode) -> list[str]:
+def _technique(task: str, mode: Mode, offers: tuple[Offer, ...]) -> list[str]:
+    """What tuning does of the same kind; items that are read once and kept it does not know."""
     technique = {
         "resident": "resident_data",
         "batched": "batched_loader",
         "prefetched": "batched_loader",
         "workers": "loader_workers",
     }.get(mode)
-    if technique is None:
+    if technique not in [each.technique for each in offers if each.refusal is None]:
         return []
     return [f"hasten tune {task} tries {technique}, and proves whether a step gains by it."]

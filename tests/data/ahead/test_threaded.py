@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -122,14 +123,43 @@ class OpensLate(Items):
         return torch.tensor(list(self.file.read(3))), index
 
 
+BUFFER = np.zeros(3)
+
+
+class SharesABuffer(Items):
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        np.copyto(BUFFER, index)
+        return torch.from_numpy(BUFFER.copy()), index
+
+
+class CleansABuffer(Items):
+    """After each item it is as it was before."""
+
+    def __init__(self) -> None:
+        self.buffer = np.zeros(3)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        found = torch.from_numpy(np.add(self.buffer, index, out=self.buffer).copy())
+        self.buffer.fill(0)
+        return found, index
+
+
 @pytest.mark.parametrize(
     ("dataset", "reason"),
     [
         (Random(), "draw random numbers"),
+        (SharesABuffer(), "or what it reads from"),
+        (CleansABuffer(), "writes to self.buffer, which lives on"),
         (Counter(), "changes the dataset itself"),
         (OpensLate(Path(__file__)), "reading its items opens files that it keeps"),
     ],
-    ids=["random", "a counter that shows in no item", "opens its file late"],
+    ids=[
+        "random",
+        "a buffer outside",
+        "a buffer that is cleaned",
+        "a counter that shows in no item",
+        "opens its file late",
+    ],
 )
 def test_what_two_threads_may_not_read_at_once_is_refused(
     dataset: Dataset[Any], reason: str

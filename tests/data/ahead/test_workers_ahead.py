@@ -1,15 +1,12 @@
 """Worker processes against the DataLoader that they load for: batches, order, random numbers."""
 
-import os
 import random
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import h5py
-import psutil
 import pytest
 import torch
 from torch import Tensor
@@ -24,7 +21,7 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-from hasten.data.ahead.workers import WorkerDiedError, WorkersLoader, cannot_work
+from hasten.data.ahead.workers import WorkersLoader, cannot_work
 from hasten.data.choosing.manner import Manner
 from hasten.errors import HastenError
 from hasten.records.loading import WorkerSettings
@@ -323,68 +320,6 @@ def test_a_dataset_that_opens_its_file_anew_may_have_spawned_workers(rows_file: 
     loader = DataLoader(ReopenedHdf5(rows_file), batch_size=8, shuffle=True)
     spawned = WorkersLoader(loader, WorkerSettings(workers=1, start="spawn"))
     assert watch(spawned, epochs=1) == watch(loader, epochs=1)
-
-
-class Killed(Items):
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        if index == 9 and get_worker_info() is not None:
-            os.kill(os.getpid(), 9)
-        return super().__getitem__(index)
-
-
-def test_a_worker_that_is_killed_is_named_and_nothing_hangs() -> None:
-    loader = WorkersLoader(DataLoader(Killed(), batch_size=4), TWO, manner=Manner())
-    began = time.monotonic()
-    with pytest.raises(WorkerDiedError, match=r"worker 0 \(process \d+\) ended by signal 9"):
-        list(loader)
-    assert time.monotonic() - began < 60
-
-
-def test_a_worker_that_dies_while_the_training_computes_is_told_with_the_next_batch() -> None:
-    loader = WorkersLoader(DataLoader(Items(), batch_size=4), TWO, manner=Manner())
-    before = psutil.Process().children()
-    batches = iter(loader)
-    next(batches)
-    for worker in set(psutil.Process().children()) - set(before):
-        worker.kill()
-    for _ in range(20):
-        time.sleep(0.01)  # where torch would raise
-    with pytest.raises(WorkerDiedError, match="ended by signal 9"):
-        for _ in batches:
-            pass
-
-
-class Broken(Items):
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        if index == 5:
-            raise ValueError("row 5 is broken")
-        return super().__getitem__(index)
-
-
-def test_what_a_worker_raises_has_its_own_traceback_and_the_epoch_can_go_on() -> None:
-    for loader in (
-        WorkersLoader(DataLoader(Broken(), batch_size=4), TWO, manner=Manner()),
-        DataLoader(Broken(), batch_size=4),
-    ):
-        batches = iter(loader)
-        assert next(batches)[1].tolist() == [0, 1, 2, 3]
-        with pytest.raises(ValueError, match="row 5 is broken") as raised:
-            next(batches)
-        if isinstance(loader, WorkersLoader):
-            assert "worker process 1" in str(raised.value)
-            assert "in __getitem__" in str(raised.value)
-        assert [each[1].tolist()[0] for each in batches] == [8, 12, 16, 20]
-
-
-class Slow(Items):
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        time.sleep(0.2 if index == 0 else 0)
-        return super().__getitem__(index)
-
-
-def test_a_slow_worker_does_not_change_the_order() -> None:
-    loader = WorkersLoader(DataLoader(Slow(), batch_size=2), TWO, manner=Manner())
-    assert [row for batch in loader for row in batch[1].tolist()] == list(range(ROWS))
 
 
 class Changing(Items):

@@ -1,5 +1,6 @@
 """The choice between ways of loading: the same batches whatever is chosen, and the reasons."""
 
+import io
 import os
 import random
 from collections.abc import Iterator
@@ -209,6 +210,13 @@ def test_a_way_that_fails_as_it_begins_is_left_too() -> None:
     assert loader.report.fell_back == "OutOfMemoryError: no room on the device"
 
 
+def test_rows_that_stay_on_the_device_come_as_the_list_that_the_loader_gives() -> None:
+    own = DataLoader(TensorDataset(torch.randn(ROWS, 3)), batch_size=4, shuffle=True)
+    loader = OptimizedLoader(own, ResidentLoader(own, torch.device("cpu")), CHOSEN)
+    assert watch(loader) == watch(own)
+    assert {type(batch) for batch in loader} == {type(batch) for batch in own} == {list}
+
+
 def test_a_state_kept_before_a_fall_back_is_that_of_the_same_batch() -> None:
     def make() -> OptimizedLoader:
         own = DataLoader(DiesInWorkers(), batch_size=4, shuffle=True)
@@ -220,7 +228,9 @@ def test_a_state_kept_before_a_fall_back_is_that_of_the_same_batch() -> None:
     batches = iter(whole)
     for _ in range(9):
         next(batches)
-    state = whole.state_dict()
+    kept = io.BytesIO()
+    torch.save(whole.state_dict(), kept)
+    state = torch.load(io.BytesIO(kept.getvalue()))  # which takes no objects
     expected = [each[1].tolist() for each in batches]
     resumed = make()
     resumed.load_state_dict(state)

@@ -165,6 +165,7 @@ def test_a_damaged_item_matters_only_to_whoever_asks_for_it() -> None:
     assert torch.equal(next(source), dataset.table[:4])
     with pytest.raises(OSError, match="row 5 is damaged"):
         next(source)
+    assert torch.equal(torch.cat(list(source)), dataset.table[8:])  # the epoch goes on behind it
     whole = [index for index in range(ROWS) if index not in (5, 6)]
     others = loader_of(dataset, sampler=whole)
     rows = torch.cat(list(BatchedLoader(others, frozen)))
@@ -250,6 +251,17 @@ def test_a_file_that_is_changed_later_is_found_at_the_end_of_an_epoch(
     assert len([next(source), next(source)]) == 2
     with pytest.raises(HastenError, match="Item 6 of the dataset, a Files, is another one"):
         next(source)
+
+
+def test_items_that_cannot_be_compared_any_more_are_read_as_they_are(tmp_path: Path) -> None:
+    loader = loader_of(Files(tmp_path))
+    kept = BatchedLoader(loader, freeze(loader, most_bytes=MiB))
+    for path in tmp_path.iterdir():
+        path.unlink()
+    with pytest.warns(UserWarning, match="could not be compared with those of the Files"):
+        assert len(list(kept)) == 2
+    with pytest.raises(FileNotFoundError):
+        next(iter(kept))
 
 
 def test_checks_draw_from_no_generator_that_others_use() -> None:

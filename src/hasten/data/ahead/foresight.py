@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from hasten.data.loaders.order import DRAWING_AT_THE_START, Order
+from hasten.data.loaders.order import DRAWING_AT_THE_START, Order, cannot_take_whole
 from hasten.task.seed import host_random_state, restore_host_random_state
 
 UNCOPIED = ("data_source", "dataset")
@@ -35,6 +35,9 @@ class Foresight:
         shadow = copy.copy(order)
         shadow.loader = _shadow_of(order.loader)
         self._state = host_random_state()
+        self._draws_on = cannot_take_whole(order.loader) is not None
+        """Whether indices behind the first may be drawn too; putting generators back takes long."""
+        self._begun = False
         with self._in_its_own_time():
             self._indices = shadow.behind(given)
 
@@ -46,6 +49,9 @@ class Foresight:
         return self
 
     def __next__(self) -> Any:
+        if self._begun and not self._draws_on:
+            return next(self._indices)
+        self._begun = True
         with self._in_its_own_time():
             return next(self._indices)
 

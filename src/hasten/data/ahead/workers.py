@@ -114,13 +114,14 @@ class _Source:
     def next(self) -> tuple[Any, Any]:
         foreseen = self._given.popleft() if self._given else None
         self._number += 1
-        self._watch()
         try:
+            self._watch()
             self._raise_if_dead(0.0)
             return foreseen, next(self._batches)
         except StopIteration:
             return None, None
         except (RuntimeError, ConnectionError, EOFError) as error:
+            self._unwatch()  # or torch raises once more, in the midst of what follows
             self._raise_if_dead(0.0 if isinstance(error, RuntimeError) else DYING_S, error)
             raise  # the dataset's own, which has the worker's traceback
         finally:
@@ -156,11 +157,12 @@ class _Source:
 
 def _ended_workers(batches: Any, dying_s: float) -> str:
     """In words; "" where all live, and none ends within ``dying_s``."""
-    if dying_s:
-        multiprocessing.connection.wait([each.sentinel for each in batches._workers], dying_s)
-    dead = [(at, each) for at, each in enumerate(batches._workers) if not each.is_alive()]
+    sentinels = [each.sentinel for each in batches._workers]
+    gone = multiprocessing.connection.wait(sentinels, dying_s)
+    dead = [(at, each) for at, each in enumerate(batches._workers) if each.sentinel in gone]
     words = []
     for at, each in dead:
+        each.join()  # its files are closed a moment before it has ended
         code = each.exitcode or 0
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         words.append(f"worker {at} (process {each.pid}) ended {how}")

@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from hasten.data.ahead.foresight import CANNOT_COPY, Foresight
-from hasten.data.freezing.bodies import Doubt
+from hasten.data.freezing.bodies import Doubt, Outside
 from hasten.data.freezing.owned import everything_in, state_of
 from hasten.data.freezing.passes import ITEM_ERRORS
 from hasten.data.freezing.reading import read_code
@@ -61,13 +61,13 @@ def manner_of(loader: DataLoader[Any]) -> Manner:
     found = manner_at_sight(loader)
     if found is not None:
         return found
-    doubt = _doubt(loader)
+    doubt, outside = _read_code(loader)
     if doubt and "random" in doubt.partition(": ")[2]:  # behind its place
         return Manner(random=f"its items may draw random numbers ({doubt})")
     if not can_fork():
         return Manner(unknown="its items cannot be read in a copy: this process cannot fork")
     try:
-        found = in_a_copy(lambda: _read_twice(loader), LIMIT_S)
+        found = in_a_copy(lambda: _read_twice(loader, outside), LIMIT_S)
     except ForkFailed as failure:
         return Manner(unknown=f"its items could not be read in a copy of this process: {failure}")
     return Manner(unsure=doubt) if doubt and found == Manner() else found
@@ -77,9 +77,7 @@ def manner_at_sight(loader: DataLoader[Any]) -> Manner | None:
     """What can be told without reading code or items; None where nothing stands against it."""
     dataset = loader.dataset
     if isinstance(dataset, IterableDataset):
-        return Manner(
-            stateful="its dataset is iterable, and each worker would go through all of it"
-        )
+        return Manner(stateful=ITERABLE)
     held = list(everything_in(dataset))
     devices = {str(each.device) for each in held if isinstance(each, torch.Tensor)} - {"cpu"}
     if devices:
@@ -139,22 +137,26 @@ def _has_descriptor(thing: IOBase) -> bool:
         return False
 
 
-def _doubt(loader: DataLoader[Any]) -> str | None:
+def _read_code(loader: DataLoader[Any]) -> tuple[str | None, list[Outside]]:
+    """What speaks against trusting it, and the variables outside of the dataset that it reads."""
     try:
-        read_code(loader.dataset)
+        outside = read_code(loader.dataset)
         if loader.collate_fn is not default_collate:
-            read_code(loader.collate_fn)
+            outside += read_code(loader.collate_fn)
     except Doubt as doubt:
-        return str(doubt)
-    return None
+        return str(doubt), []
+    return None, outside
 
 
-def _read_twice(loader: DataLoader[Any]) -> Manner:
+def _read_twice(loader: DataLoader[Any], outside: list[Outside]) -> Manner:
+    def state() -> str:
+        return state_of(loader.dataset, *(each.value for each in outside), whole=False)
+
     try:
         batches = list(islice(Foresight(Order(loader)), BATCHES))
     except CANNOT_COPY as error:
         return Manner(unknown=f"its sampler cannot be copied: {in_a_line(str(error))}")
-    before = state_of(loader.dataset, whole=False)
+    before = state()
     readings = [_item(loader, index) for index in chain(_spread(loader, batches), *batches)]
     readings += [_batch(loader, indices) for indices in batches]
     first: list[str] = []
@@ -167,8 +169,8 @@ def _read_twice(loader: DataLoader[Any]) -> Manner:
     for read, found in zip(_for_a_while(readings), first, strict=False):
         if digest(_watched(read)[0]) != found:
             return Manner(stateful="its items are not the same when they are read again")
-    if before != state_of(loader.dataset, whole=False):
-        return Manner(unsure="reading its items changes the dataset itself")
+    if before != state():
+        return Manner(unsure="reading its items changes the dataset itself, or what it reads from")
     if any(map(_is_open, everything_in(loader.dataset))):
         return Manner(unsure="reading its items opens files that it keeps")
     return Manner()

@@ -15,6 +15,7 @@ from hasten.data.loaders.epochs import own_states, restore_own
 from hasten.data.loaders.resumable import Resumable
 from hasten.errors import in_a_line
 from hasten.records.loading import LoaderRating
+from hasten.task.batch import RowsOf
 from hasten.task.seed import random_state, restore_random_state
 from hasten.task.traits import ORDINARY_ERRORS
 
@@ -77,7 +78,8 @@ class _Guarded:
                 raise
             batch = self._next_of_another(failure)
         self._given += 1
-        return batch
+        # Whoever expects a list asks for its type: rows are gathered now, not when looked at.
+        return batch.gather() if type(batch) is RowsOf else batch
 
     def _next_of_another(self, failure: BaseException) -> Any:
         now = self._now()

@@ -17,7 +17,12 @@ from hasten.data.freezing.freeze import CannotFreeze, freeze
 from hasten.data.freezing.frozen import Frozen
 from hasten.data.loaders.batched import BatchedLoader, cannot_batch
 from hasten.data.loaders.prefetched import PrefetchedLoader
-from hasten.data.loaders.resident import ResidentLoader, cannot_reside, resident_bytes
+from hasten.data.loaders.resident import (
+    LARGEST_SHARE,
+    ResidentLoader,
+    cannot_reside,
+    too_large_for,
+)
 from hasten.data.loaders.resumable import Resumable
 from hasten.errors import HastenError
 from hasten.host.cores import memory_left
@@ -40,7 +45,7 @@ class DataPipelineOptimizer:
     def __init__(
         self,
         device: torch.device | str | None = None,
-        resident_share: float = 0.4,
+        resident_share: float = LARGEST_SHARE,
         memory_bytes: int | None = None,
         seconds: float = SECONDS,
     ) -> None:
@@ -109,23 +114,17 @@ class _Choice:
     def _resident(self, frozen: Frozen | None, reason: str | None) -> Resumable | None:
         if self._device.type == "cpu":
             reason = reason or "batches are used on the CPU, where data in memory is there already"
-        reason = reason or cannot_reside(self._loader, frozen) or self._too_large(frozen)
+        share = self._owner.resident_share
+        reason = (
+            reason
+            or cannot_reside(self._loader, frozen)
+            or too_large_for(self._device, self._loader, frozen, share=share)
+        )
         if reason:
             self._refuse("resident", reason)
             return None
         self.report = self._say("resident", f"{_why_in_memory(frozen)}, and fits the device")
         return ResidentLoader(self._loader, self._device, frozen)
-
-    def _too_large(self, frozen: Frozen | None) -> str | None:
-        needed = resident_bytes(self._loader, frozen)
-        free = torch.cuda.mem_get_info(self._device)[0] if self._device.type == "cuda" else 0
-        allowed = int(self._owner.resident_share * free)
-        if needed <= allowed:
-            return None
-        return (
-            f"its {needed / 2**20:,.0f} MiB are more than the {allowed / 2**20:,.0f} MiB that are "
-            f"{self._owner.resident_share:.0%} of the free memory of the device"
-        )
 
     def _batched(self, frozen: Frozen | None, reason: str | None) -> Resumable | None:
         reason = reason or cannot_batch(self._loader, frozen)

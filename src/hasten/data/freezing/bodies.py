@@ -130,6 +130,7 @@ class _Body:
         self._locals, self._imports = _bound_in(tree), dict[str, Any]()
         parameters = [*tree.args.posonlyargs, *tree.args.args]
         self._self = parameters[0].arg if is_method and parameters else None
+        self._other_names = set(self._second_names())
 
     def read(self) -> None:
         nodes = list(_inside(self._tree))
@@ -155,7 +156,7 @@ class _Body:
         if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
             raise Doubt(f"{self._where(node)}: waits for something outside of it")
         if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            root = _root(node)
+            root = _root(node, through_calls=True)
             if self._lives_on(root) and not self._opens_late(node):
                 raise Doubt(
                     f"{self._where(node)}: assigns to {ast.unparse(node)}, which lives on from item"
@@ -164,7 +165,16 @@ class _Body:
 
     def _lives_on(self, root: str | None) -> bool:
         """Of a name: whether what it stands for is there before and after."""
-        return root is not None and (root == self._self or root not in self._locals)
+        own = root in self._locals and root not in self._other_names
+        return root is not None and (root == self._self or not own)
+
+    def _second_names(self) -> Iterator[str]:
+        """Of what lives on, as ``table`` behind ``table = self.table``."""
+        for node in _inside(self._tree):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                chain = _chain(node.value)
+                if chain and (chain[0] == self._self or chain[0] not in self._locals):
+                    yield node.targets[0].id
 
     def _opens_late(self, target: ast.Attribute | ast.Subscript) -> bool:
         """``if self.file is None: self.file = open(...)``: something to read from, kept."""
@@ -185,6 +195,9 @@ class _Body:
                 raise Doubt(f"{where}: getattr of a name that is known only as it runs")
             self._found.attributes.add(wanted.value)
             name = wanted.value
+        for each in call.keywords:
+            if each.arg == "out" and self._lives_on(_root(each.value)):
+                raise Doubt(f"{where}: writes to {ast.unparse(each.value)}, which lives on")
         if isinstance(call.func, ast.Name) and name == "open" and _writes(call):
             raise Doubt(f"{where}: open for writing, or in a mode that is known only as it runs")
         if isinstance(call.func, ast.Name) and call.func.id != "getattr":
@@ -195,8 +208,19 @@ class _Body:
         reason = None if direct else known.why_not_called(name)
         if reason:
             raise Doubt(f"{where}: {reason}")
-        if name in known.MUTATORS and not direct and self._lives_on(root):
+        changes = known.changes_its_own(name) and not direct
+        if changes and self._lives_on(root) and not self._is_in_a_module(call.func):
             raise Doubt(f"{where}: {ast.unparse(call.func)} changes what lives on")
+
+    def _is_in_a_module(self, function: ast.expr) -> bool:
+        """As ``np.sort``, which gives another array; what it stands for is looked at."""
+        chain = _chain(function)
+        if chain is None or (chain[0] in self._locals and chain[0] not in self._imports):
+            return False
+        holder = self._look_up(chain[0])
+        for name in chain[1:-1]:
+            holder = _member(holder, name) if isinstance(holder, types.ModuleType) else None
+        return isinstance(holder, types.ModuleType)
 
     def _note_import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
@@ -272,9 +296,14 @@ def _chain(node: ast.expr) -> list[str] | None:
     return [node.id, *reversed(names)] if isinstance(node, ast.Name) else None
 
 
-def _root(node: ast.expr) -> str | None:
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
-        node = node.value
+def _root(node: ast.expr, *, through_calls: bool = False) -> str | None:
+    while True:
+        if isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
+            node = node.value
+        elif through_calls and isinstance(node, ast.Call):
+            node = node.func  # what it gives may live on, as ``type(self)``
+        else:
+            break
     return node.id if isinstance(node, ast.Name) else None
 
 

@@ -64,27 +64,31 @@ class Frozen:
 
     def watched(self, epoch: Iterator[Any]) -> Iterator[Any]:
         """The same; at its end some items are read again, and must be what they were."""
-        yield from epoch
-        if time.monotonic() - self._checked_at >= self.every_s:
-            self._check()
-            self._checked_at = time.monotonic()
+        return _Watched(self, epoch)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Now and then: compare some items with what was kept."""
+        if time.monotonic() - self._checked_at < self.every_s:
+            return
         rows = len(self.columns[0])
         chosen = self._choice.sample(range(rows), min(CHECKED, rows))
         try:
             found = list(forked(lambda send: send(self._first_other(chosen)), LIMIT_S))
-        except ForkFailed as failure:
-            raise HastenError(
-                f"Kept items could not be compared with the dataset's own: {failure}.",
-                fix="Keep this loader as it is.",
-            ) from failure
+        except (ForkFailed, OSError) as failure:
+            self._stale = True
+            warnings.warn(
+                f"Kept items could not be compared with those of the {type(self.dataset).__name__}:"
+                f" {failure}. They are read from here on, one by one.",
+                stacklevel=2,
+            )
+            return
         if found != [None]:
             raise HastenError(
                 f"Item {found[0]} of the dataset, a {type(self.dataset).__name__}, is another one"
                 " than when it was kept: the batches since then were made of old items.",
                 fix="Keep this loader as it is: its items are not the same each time.",
             )
+        self._checked_at = time.monotonic()
 
     def _first_other(self, chosen: list[int]) -> int | None:
         torch.set_num_threads(1)  # threads do not survive a fork
@@ -94,6 +98,22 @@ class Frozen:
     def _is_same(self, row: int) -> bool:
         leaves = pytree.tree_leaves(default_collate([self.dataset[row]]))
         return same_row(leaves, self.columns, row)
+
+
+class _Watched:
+    """An iterator, not a generator: after an error, as of a broken row, it goes on behind it."""
+
+    def __init__(self, frozen: Frozen, epoch: Iterator[Any]) -> None:
+        self._frozen, self._epoch = frozen, epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        for batch in self._epoch:
+            return batch
+        self._frozen.check()
+        raise StopIteration
 
 
 def same_row(leaves: list[Tensor], columns: Sequence[Tensor], row: int) -> bool:

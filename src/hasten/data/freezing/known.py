@@ -53,7 +53,7 @@ FORBIDDEN_BUILTINS = words(
     "__import__ breakpoint compile delattr eval exec globals id input locals setattr vars"
 )
 MUTATORS = words(
-    "add append appendleft clear discard extend extendleft insert pop popitem popleft remove"
+    "add append appendleft clear discard extend extendleft fill insert pop popitem popleft remove"
     " reverse rotate setdefault sort update write writelines"
 )
 """Methods by which something that lives on from item to item is changed."""
@@ -73,6 +73,11 @@ def why_not_called(name: str) -> str | None:
     if name in UNWRITTEN:
         return f"{name} gives whatever was in memory"
     return None
+
+
+def changes_its_own(name: str) -> bool:
+    """Whether a method of this name changes what it is called on, as those of torch tell by "_"."""
+    return name in MUTATORS or (name.endswith("_") and not name.endswith("__"))
 
 
 def is_standard(module: str) -> bool:

@@ -31,6 +31,7 @@ ATOMS = (
     type,
     types.ModuleType,
     types.BuiltinFunctionType,
+    type(np.sort),  # most functions of NumPy
     logging.Logger,
     pathlib.PurePath,
 )
@@ -48,11 +49,13 @@ def is_handle(value: object) -> bool:
 
 def parts_of(value: Any) -> Iterator[Any]:
     """What ``value`` holds directly."""
-    if isinstance(value, dict):
+    if isinstance(value, dict | types.MappingProxyType):
         yield from value.keys()
         yield from value.values()
     elif isinstance(value, CONTAINERS):
         yield from value
+    elif _holds_objects(value):
+        yield from value.reshape(-1).tolist()
     elif isinstance(value, functools.partial):
         yield from (value.func, value.args, value.keywords)
     elif isinstance(value, types.MethodType):
@@ -63,6 +66,10 @@ def parts_of(value: Any) -> Iterator[Any]:
         yield from cells_of(value).values()
     elif not _is_whole(value):
         yield from attributes_of(value).values()
+
+
+def _holds_objects(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.hasobject
 
 
 def cells_of(function: types.FunctionType) -> dict[str, Any]:
@@ -150,9 +157,7 @@ def _describe(value: Any, tell: Callable[[bytes], None], whole: bool) -> None:
             _tell_bytes(flat.contiguous().view(torch.uint8).numpy(), tell, whole)
     elif isinstance(value, np.ndarray):
         tell(f"{value.dtype}{value.shape}".encode())
-        if value.dtype.hasobject:
-            tell(str(id(value)).encode())
-        elif value.flags.writeable:
+        if value.flags.writeable and not value.dtype.hasobject:
             _tell_bytes(np.ascontiguousarray(value).reshape(-1).view(np.uint8), tell, whole)
     elif isinstance(value, np.generic | pathlib.PurePath):
         tell(repr(value).encode())
@@ -177,6 +182,8 @@ def _tell_bytes(array: "np.ndarray[Any, Any]", tell: Callable[[bytes], None], wh
 def _looked_at(value: Any, whole: bool) -> Iterator[Any]:
     if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
         yield from parts_of(value)
+    elif _holds_objects(value):
+        yield value.reshape(-1).tolist()
     elif _is_flat(value, whole):
         return
     elif isinstance(value, (*CONTAINERS, dict)) and not whole and len(value) > SMALL:

@@ -6,7 +6,8 @@ random numbers, the time, the process, assignments to what lives on from item to
 cannot be read. Libraries that are known are trusted but for certain names (``known.py``).
 
 Limits: names are followed, not values. An object that comes out of a trusted library is trusted,
-and what is written to through a second name is not seen here; the items are read twice for that.
+and what is written to through a name that is not plainly a second one is not seen here; the items
+are read twice for that.
 """
 
 import collections.abc
@@ -25,6 +26,17 @@ from hasten.data.freezing.bodies import Doubt, Outside, read_body
 from hasten.data.freezing.owned import PLAIN, everything_in, is_handle
 
 MOST_FUNCTIONS = 2000
+ROUTINES = (
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.MethodDescriptorType,
+    types.MethodWrapperType,
+    types.WrapperDescriptorType,
+    np.ufunc,
+    type(np.sort),
+    type(np.random.default_rng),  # any function that Cython made
+)
+"""Functions that are not Python's own, and any that are bound."""
 DESCRIPTORS = (staticmethod, classmethod, property, functools.cached_property)
 UNCALLED = known.words(
     "__init__ __new__ __post_init__ __repr__ __str__ __eq__ __ne__ __hash__ __lt__ __le__ __gt__"
@@ -81,7 +93,7 @@ class Reader:
             self._look_at_function(value, where, is_method=False)
         elif isinstance(value, functools._lru_cache_wrapper):
             self._look_at(value.__wrapped__, where)
-        elif isinstance(value, types.BuiltinFunctionType | types.MethodType | np.ufunc):
+        elif isinstance(value, ROUTINES):
             self._look_at_callable(value, where)
         else:
             self._look_at_instance(value, where)
@@ -98,7 +110,8 @@ class Reader:
         if isinstance(value, types.MethodType):
             self._look_at(value.__func__, where)
         else:
-            home = getattr(value, "__module__", None) or type(owner or value).__module__
+            kind = getattr(value, "__objclass__", type(owner or value))
+            home = getattr(value, "__module__", None) or kind.__module__
             self._trust(home, value.__name__, where)
 
     def _look_at_instance(self, value: Any, where: str) -> None:

@@ -39,7 +39,9 @@ class BatchedLoader(Resumable):
             raise HastenError(f"This loader cannot be batched: {reason}.", fix="Keep it as it is.")
         super().__init__(loader, Order(loader))
         self.columns = Columns(loader, frozen)
-        self.takes_whole = cannot_take_whole(loader) is None
+        # Of items that raise, each batch by itself: an epoch goes on behind it.
+        complete = frozen is None or frozen.absent is None
+        self.takes_whole = complete and cannot_take_whole(loader) is None
         self._pin = loader.pin_memory and torch.accelerator.is_available()
 
     def _batches(self, given: int) -> Iterator[Any]:

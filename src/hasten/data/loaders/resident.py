@@ -26,6 +26,8 @@ from hasten.task.batch import RowsOf
 
 CHUNK_BYTES, ALIGNMENT = 2**25, 256
 """Of batches that are gathered together on the device."""
+LARGEST_SHARE = 0.4
+"""Of the device's free memory: the step needs the rest."""
 
 __all__ = [
     "DRAWING_AT_THE_START",
@@ -33,6 +35,7 @@ __all__ = [
     "cannot_draw_at_once",
     "cannot_reside",
     "resident_bytes",
+    "too_large_for",
 ]
 
 
@@ -123,6 +126,24 @@ def resident_bytes(loader: DataLoader[Any], frozen: Frozen | None = None) -> int
         return nbytes(frozen.columns)
     assert isinstance(loader.dataset, TensorDataset)  # held by cannot_reside
     return nbytes(loader.dataset.tensors)
+
+
+def too_large_for(
+    device: torch.device,
+    loader: DataLoader[Any],
+    frozen: Frozen | None = None,
+    *,
+    share: float = LARGEST_SHARE,
+) -> str | None:
+    """Why the data takes more than this share of the device's free memory; None where it fits."""
+    size = resident_bytes(loader, frozen)
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+    if size <= share * free:
+        return None
+    return (
+        f"its {size / 2**20:,.0f} MiB are more than {share:.0%} of the {free / 2**20:,.0f} MiB that"
+        " are free on the device"
+    )
 
 
 def cannot_reside(loader: object, frozen: Frozen | None = None) -> str | None:

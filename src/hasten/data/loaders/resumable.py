@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader
 
 from hasten.data.loaders.epochs import (
@@ -72,7 +74,7 @@ class Resumable(StandIn, ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """What was handed out of which epoch, and where the random generators stand now: numbers,
-        tuples, arrays and tensors."""
+        lists, tuples and tensors, which ``torch.load`` takes from a file as it is."""
         if self._loaded is not None:
             return self._loaded
         place = self._place if self._place is not None and not self._place.ended else None
@@ -80,10 +82,11 @@ class Resumable(StandIn, ABC):
         return {
             "version": VERSION,
             "form": self._form(),
-            "epoch": start and {"random": start.random, "own": start.own, "later": start.later},
+            "epoch": start
+            and {"random": _plain(start.random), "own": start.own, "later": start.later},
             "given": place.given if place is not None else 0,
             "later": self.order.seeded,
-            "now": random_state(),
+            "now": _plain(random_state()),
             "own": own_states(self.loader),
         }
 
@@ -149,6 +152,11 @@ class _Counted:
             self._place.given -= 1
             self._place.ended = True
             raise
+
+
+def _plain(random: dict[str, Any]) -> Any:
+    """The same without arrays."""
+    return pytree.tree_map_only(np.ndarray, np.ndarray.tolist, random)
 
 
 def _refused(why: str) -> HastenError:
