@@ -9,7 +9,7 @@ comes before, starting Python and importing, is the same for both and told besid
 repeated with a new folder. In the second process the question is asked again 200 times: as a whole,
 with the digests, and as a hit by itself, when the key is known.
 
-Exits with 1 where the second start is not 20 times as fast in the median of the rounds, or where the
+Exits with 1 where the second start is not 20 times as fast in the median of the rounds, where the
 median hit takes 1 ms or more, or the median call where the arguments are numbers. The worst of all
 is told too: on a busy machine that is when somebody else had the core.
 """
