@@ -108,7 +108,8 @@ def test_it_trains_and_every_wish_has_an_outcome(config: PerformanceConfig, name
 @pytest.mark.parametrize("name", ["transformer", "convolutions"])
 def test_the_wishes_of_ultra_say_what_they_did_and_what_they_could_not(name: str) -> None:
     _, outcomes, run = train(ULTRA, name)
-    assert outcomes["mixed_precision"] == "done: bf16 autocast"
+    precision = outcomes["mixed_precision"].removesuffix(", which this CPU computes slowly")
+    assert precision == "done: bf16 autocast"
     assert outcomes["gradient_accumulation"] == "done: each batch in 8 pieces"
     assert outcomes["compile"].startswith("done: whole model, mode max-autotune-no-cudagraphs")
     if name == "transformer":

@@ -1,7 +1,8 @@
-"""Writes that are whole or not there: temporary file, flush to disk, rename."""
+"""Writes that are whole or not there: temporary file, flush to disk, rename. The clock of files."""
 
 import os
 import tempfile
+import time
 from pathlib import Path
 
 
@@ -19,3 +20,8 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def file_clock_s() -> float:
+    """By the wall clock, which may jump: for the age of a file, never for how long a thing took."""
+    return time.time()

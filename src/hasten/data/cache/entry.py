@@ -11,7 +11,6 @@ import mmap
 import os
 import stat
 import sys
-import time
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hasten.data.cache.tree import put_together
+from hasten.host.files import file_clock_s
 from hasten.records.cache import CACHE_FORMAT, MANIFEST, ArrayFile, CacheManifest
 from hasten.records.record import digest_of
 
@@ -131,7 +131,7 @@ class OpenEntry:
         return descriptor, status.st_size
 
     def _note_use(self, descriptor: int) -> None:
-        now = time.time()
+        now = file_clock_s()
         if abs(now - os.fstat(descriptor).st_mtime) > USED_EVERY_S:
             try:
                 os.utime(descriptor)

@@ -1,10 +1,10 @@
 """Keeping a cache within its limit: the least recently used entries go first."""
 
 import shutil
-import time
 from pathlib import Path
 
 from hasten.data.cache.folder import CacheFolder, Place
+from hasten.host.files import file_clock_s
 
 LARGEST_BYTES = 20_000_000_000
 DISK_SHARE = 10
@@ -36,7 +36,7 @@ def make_room(folder: CacheFolder, bytes_needed: int, limit_bytes: int) -> list[
 
 def remove_older(folder: CacheFolder, age_s: float) -> list[Place]:
     """Under the lock to change: what was not used for so long."""
-    oldest_s = time.time() - age_s
+    oldest_s = file_clock_s() - age_s
     removed = [place for place in folder.places() if place.used_s < oldest_s]
     for place in removed:
         folder.remove(place.path)

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +22,7 @@ from torch.utils.data import Dataset
 
 from hasten.errors import HastenError
 from hasten.gallery.lensing import camera, data, fits, lens, light, scenes
+from hasten.host.files import file_clock_s
 from hasten.host.folders import cache_root
 
 CATALOGUE = "catalogue.csv"
@@ -121,5 +121,5 @@ def _remove_abandoned(parent: Path) -> None:
     """What processes that were killed have left."""
     for each in parent.glob(".*"):
         with suppress(FileNotFoundError):  # it was finished, or another process removes it
-            if time.time() - each.stat().st_mtime > _ABANDONED_AFTER_S:
+            if file_clock_s() - each.stat().st_mtime > _ABANDONED_AFTER_S:
                 shutil.rmtree(each, ignore_errors=True)

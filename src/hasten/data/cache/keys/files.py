@@ -5,13 +5,12 @@ import io
 import os
 import re
 import stat
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from hasten.errors import HastenError
-from hasten.host.files import write_atomically
+from hasten.host.files import file_clock_s, write_atomically
 from hasten.records.record import Record, from_json, to_json
 
 SETTLED_S = 2.0
@@ -100,7 +99,7 @@ def signature_of(status: os.stat_result) -> Signature:
 
 
 def _is_settled(signature: Signature) -> bool:
-    return time.time() - max(signature.modified_ns, signature.changed_ns) / 1e9 > SETTLED_S
+    return file_clock_s() - max(signature.modified_ns, signature.changed_ns) / 1e9 > SETTLED_S
 
 
 def _write_back(descriptor: int) -> None:
