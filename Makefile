@@ -18,10 +18,15 @@ check: $(READY)  ## lint, format, types, import layers, docs
 	$(BIN)/pytest tests/test_layers.py
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: $(READY)  ## the measured claims of the docs; about half an hour on a quiet machine
+bench: $(READY)  ## the measured claims of the docs; more than an hour on a quiet machine
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/tune_gallery.py
+	$(BIN)/python benchmarks/naive_scripts.py
+	$(BIN)/python benchmarks/encoders.py
+	$(BIN)/python benchmarks/loaders.py
+	$(BIN)/python benchmarks/worker_search.py
+	$(BIN)/python benchmarks/cache.py
 
 slow-test: $(READY)  ## tests that generate code, for some minutes; the log is kept with the results
 	$(BIN)/python benchmarks/slow_tests.py

@@ -18,9 +18,9 @@ in_folder = click.option(
 
 @click.group()
 def cache() -> None:
-    """Look after what is kept of data: files that were read, results of cached functions.
+    """List, check and remove what is kept of data.
 
-    What is removed is built anew when it is next asked for.
+    That is files that were read, and results of cached functions. What is removed is built anew when it is next asked for.
     """
 
 
