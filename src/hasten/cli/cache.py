@@ -20,7 +20,8 @@ in_folder = click.option(
 def cache() -> None:
     """List, check and remove what is kept of data.
 
-    That is files that were read, and results of cached functions. What is removed is built anew when it is next asked for.
+    That is files that were read, and results of cached functions. What is removed is built anew
+    when it is next asked for.
     """
 
 
