@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import hasten
+from hasten.data.ahead.manner import Manner
 from hasten.data.ahead.threaded import ThreadedLoader
 from hasten.data.ahead.workers import WorkersLoader
-from hasten.data.choosing.manner import Manner
 from hasten.records.loading import WorkerSettings
 from torch_state import bits
 

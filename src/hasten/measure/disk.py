@@ -85,12 +85,13 @@ def judge(
     warm_s: float,
 ) -> DiskUse:
     before, between, after = counters
-    if before is None or between is None or after is None:
-        return _use(batches, files, cold_s, warm_s, "unknown", "the system does not count reads")
-    asked, cold = between.asked - before.asked, between.from_disk - before.from_disk
-    warm = after.from_disk - between.from_disk
-    waited = (between.waited_ticks - before.waited_ticks) / TICKS_PER_S
-    verdict, why = _verdict(files, asked, cold, cold_s, warm_s)
+    asked = cold = warm = waited = None
+    verdict, why = "unknown", "the system does not count reads"
+    if before is not None and between is not None and after is not None:
+        asked, cold = between.asked - before.asked, between.from_disk - before.from_disk
+        warm = after.from_disk - between.from_disk
+        waited = (between.waited_ticks - before.waited_ticks) / TICKS_PER_S
+        verdict, why = _verdict(files, cold, cold_s, warm_s)
     return DiskUse(
         batches=batches,
         files=files,
@@ -105,7 +106,7 @@ def judge(
     )
 
 
-def _verdict(files: int, asked: int, cold: int, cold_s: float, warm_s: float) -> tuple[str, str]:
+def _verdict(files: int, cold: int, cold_s: float, warm_s: float) -> tuple[str, str]:
     if not files and not cold:
         return "no_files", "no file was seen to be read while batches are made"
     if not cold:
@@ -118,21 +119,6 @@ def _verdict(files: int, asked: int, cold: int, cold_s: float, warm_s: float) ->
     if times >= SLOWER:
         return "disk", f"a batch takes {how}"
     return "not_disk", f"a batch takes only {how}"
-
-
-def _use(batches: int, files: int, cold_s: float, warm_s: float, verdict: str, why: str) -> DiskUse:
-    return DiskUse(
-        batches=batches,
-        files=files,
-        asked_bytes=None,
-        cold_disk_bytes=None,
-        warm_disk_bytes=None,
-        cold_s=cold_s,
-        warm_s=warm_s,
-        waited_s=None,
-        verdict=verdict,  # type: ignore[arg-type]
-        why=why,
-    )
 
 
 def _load(

@@ -14,11 +14,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.data.ahead.foresight import Foresight
 from hasten.data.ahead.workers import cannot_foresee
-from hasten.data.choosing.manner import make_batch
 from hasten.data.choosing.rating import own_settings, rate_loading
 from hasten.data.freezing.freeze import CannotFreeze, freeze
 from hasten.data.freezing.frozen import Frozen
 from hasten.data.loaders.batched import BatchedLoader, cannot_batch
+from hasten.data.loaders.epochs import make_batch
 from hasten.data.loaders.order import Order
 from hasten.data.loaders.prefetched import PrefetchedLoader
 from hasten.data.loaders.resident import ResidentLoader, cannot_reside, too_large_for

@@ -7,8 +7,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 from torch.utils.data import DataLoader
 
+from hasten.data.ahead.manner import Manner, manner_at_sight
 from hasten.data.ahead.workers import WorkersLoader, cannot_foresee
-from hasten.data.choosing.manner import Manner, manner_at_sight
 from hasten.host.cores import cores_allowed
 from hasten.records.environment import Environment
 from hasten.records.loading import WorkerSettings

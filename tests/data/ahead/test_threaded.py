@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from hasten.data.ahead.manner import Manner
 from hasten.data.ahead.threaded import ThreadedLoader, cannot_thread
-from hasten.data.choosing.manner import Manner
 from hasten.errors import HastenError
 from torch_state import bits, random_settings
 

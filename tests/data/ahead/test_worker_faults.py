@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
+from hasten.data.ahead.manner import Manner
 from hasten.data.ahead.workers import WorkerDiedError, WorkersLoader
-from hasten.data.choosing.manner import Manner
 from hasten.records.loading import WorkerSettings
 
 ROWS = 22

@@ -21,8 +21,8 @@ from torch.utils.data import (
     get_worker_info,
 )
 
+from hasten.data.ahead.manner import Manner
 from hasten.data.ahead.workers import WorkersLoader, cannot_work
-from hasten.data.choosing.manner import Manner
 from hasten.errors import HastenError
 from hasten.records.loading import WorkerSettings
 from torch_state import bits, random_settings

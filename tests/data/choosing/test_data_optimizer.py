@@ -20,8 +20,8 @@ from torch.utils.data import (
 )
 
 import hasten
+from hasten.data.ahead.manner import Manner
 from hasten.data.ahead.workers import WorkersLoader
-from hasten.data.choosing.manner import Manner
 from hasten.data.choosing.optimized import OptimizedLoader
 from hasten.data.loaders.resident import ResidentLoader
 from hasten.errors import HastenError

@@ -1,5 +1,6 @@
 """A loader whose batches are made ahead, by whomever, for indices that were foreseen."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -9,7 +10,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from hasten.data.ahead.foresight import Foresight, same_indices
 from hasten.data.ahead.watched import Drew
-from hasten.data.choosing.manner import make_batch
+from hasten.data.loaders.epochs import make_batch
 from hasten.data.loaders.order import Order
 from hasten.data.loaders.resumable import Resumable
 
@@ -48,8 +49,9 @@ class ForeseenLoader(Resumable):
     def _batches(self, given: int) -> Iterator[Any]:
         return _Epoch(self, given)
 
+    @abstractmethod
     def start(self, foresight: Foresight) -> Source:
-        raise NotImplementedError
+        """Begin to make what is foreseen."""
 
     def close(self) -> None:
         """End whatever lives on from epoch to epoch."""

@@ -5,6 +5,7 @@ copied between processes, and no process is started.
 """
 
 from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any
@@ -13,8 +14,8 @@ from torch.utils.data import DataLoader
 
 from hasten.data.ahead.foreseen import ForeseenLoader
 from hasten.data.ahead.foresight import Foresight
+from hasten.data.ahead.manner import Manner, manner_of
 from hasten.data.ahead.workers import cannot_foresee
-from hasten.data.choosing.manner import Manner, manner_of
 from hasten.errors import HastenError
 from hasten.records.loading import ThreadSettings
 
@@ -39,17 +40,20 @@ class ThreadedLoader(ForeseenLoader):
         """Batches that may be ready or under way."""
         return self.settings.ahead
 
-    def start(self, foresight: Foresight) -> "_Source":
-        return _Source(self, foresight)
+    def start(self, foresight: Foresight) -> "ThreadedBatches":
+        return ThreadedBatches(self.make, self.settings, foresight)
 
 
-class _Source:
-    def __init__(self, owner: ThreadedLoader, foresight: Foresight) -> None:
-        self._make = owner.make
-        self._foresight = foresight
-        self._pool = ThreadPoolExecutor(owner.settings.threads, "hasten-loader")
+class ThreadedBatches:
+    """What ``make`` gives for each of ``indices``, in order, by threads."""
+
+    def __init__(
+        self, make: Callable[[Any], Any], settings: ThreadSettings, indices: Iterator[Any]
+    ) -> None:
+        self._make, self._indices = make, indices
+        self._pool = ThreadPoolExecutor(settings.threads, "hasten-loader")
         self._under_way: deque[tuple[Any, Future[Any]]] = deque()
-        for _ in range(owner.ahead):
+        for _ in range(settings.ahead):
             self._send_next()
 
     def next(self) -> tuple[Any, Any]:
@@ -63,7 +67,7 @@ class _Source:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _send_next(self) -> None:
-        for indices in islice(self._foresight, 1):
+        for indices in islice(self._indices, 1):
             self._under_way.append((indices, self._pool.submit(self._make, indices)))
 
 

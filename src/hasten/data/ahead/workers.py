@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from hasten.data.ahead.foreseen import OTHER_STREAM, ForeseenLoader
 from hasten.data.ahead.foresight import CANNOT_COPY, Foresight
+from hasten.data.ahead.manner import ITERABLE, Manner, manner_of
 from hasten.data.ahead.watched import Watch
-from hasten.data.choosing.manner import ITERABLE, Manner, manner_of
 from hasten.data.freezing.owned import state_of
 from hasten.data.loaders.order import Order
 from hasten.errors import HastenError, in_a_line

@@ -7,12 +7,12 @@ import os
 import pickle
 import signal
 import sys
-import threading
-import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
+
+from hasten.host.forked import die_with
 
 
 class Failure:
@@ -58,15 +58,9 @@ def _attempt(call: Callable[[], Any]) -> Any:
         return Failure(error)
 
 
-def _end_with_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
-    threading.Thread(target=_end_with_parent, args=[os.getppid()], daemon=True).start()
+    die_with(os.getppid())
     from hasten.data.cache import worker  # by the name that the parent knows Failure by
 
     worker.work(Connection(int(sys.argv[1])))

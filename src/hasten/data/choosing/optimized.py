@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from torch.utils.data import DataLoader
 
 from hasten.data.ahead.foreseen import ForeseenLoader
+from hasten.data.ahead.manner import Manner
 from hasten.data.ahead.workers import WorkerDiedError, WorkersLoader
-from hasten.data.choosing.manner import Manner
 from hasten.data.choosing.rating import own_settings
 from hasten.data.loaders.epochs import own_states, restore_own
 from hasten.data.loaders.resumable import Resumable

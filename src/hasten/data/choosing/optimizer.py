@@ -7,10 +7,10 @@ import torch
 from msgspec.structs import replace
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+from hasten.data.ahead.manner import Manner, manner_of
 from hasten.data.ahead.threaded import ThreadedLoader
 from hasten.data.ahead.workers import WorkersLoader
 from hasten.data.choosing.allowance import Allowance
-from hasten.data.choosing.manner import Manner, manner_of
 from hasten.data.choosing.optimized import OptimizedLoader
 from hasten.data.choosing.rating import SECONDS, rate_loading
 from hasten.data.freezing.freeze import CannotFreeze, freeze

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from torch.utils.data import DataLoader
 
 from hasten.data.ahead.foresight import Foresight
+from hasten.data.ahead.manner import Manner, manner_of
 from hasten.data.ahead.threaded import cannot_thread
 from hasten.data.ahead.workers import cannot_foresee, cannot_work
 from hasten.data.choosing.allowance import Allowance
@@ -34,7 +35,6 @@ from hasten.data.choosing.candidates import (
     rate_of,
     reason_for,
 )
-from hasten.data.choosing.manner import Manner, manner_of
 from hasten.data.choosing.turns import Settings, take_turn
 from hasten.data.loaders.order import Order
 from hasten.errors import HastenError, in_a_line

@@ -8,9 +8,9 @@ nothing can be ready from before, since all of them have just begun.
 import time
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import islice, repeat
 from typing import Any
 
 import psutil
@@ -19,8 +19,10 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader
 
+from hasten.data.ahead.manner import in_a_copy
+from hasten.data.ahead.threaded import ThreadedBatches
 from hasten.data.ahead.workers import Feed, rebuild
-from hasten.data.choosing.manner import in_a_copy, make_batch
+from hasten.data.loaders.epochs import make_batch
 from hasten.records.loading import ThreadSettings, WorkerSettings
 
 Settings = WorkerSettings | ThreadSettings
@@ -84,22 +86,12 @@ def _here(
     if isinstance(settings, WorkerSettings):
         alone = (make_batch(loader, each) for each in _noting(indices, said))
         return Turn(*_count(alone, said, 1, turn_s))
-    with ThreadPoolExecutor(settings.threads) as pool:
-        under_way = deque(
-            pool.submit(make_batch, loader, each)
-            for each in islice(_noting(indices, said), settings.ahead)
-        )
-
-        def threaded() -> Iterator[Any]:
-            while under_way:
-                batch = under_way.popleft()
-                for each in islice(_noting(indices, said), 1):
-                    under_way.append(pool.submit(make_batch, loader, each))
-                yield batch.result()
-
-        turn = Turn(*_count(threaded(), said, settings.threads, turn_s))
-        pool.shutdown(wait=False, cancel_futures=True)
-    return turn
+    source = ThreadedBatches(partial(make_batch, loader), settings, _noting(indices, said))
+    try:
+        threaded = (source.next()[1] for _ in repeat(None))
+        return Turn(*_count(threaded, said, settings.threads, turn_s))
+    finally:
+        source.end()
 
 
 def _noting(indices: Iterator[Any], said: deque[Any]) -> Iterator[Any]:

@@ -132,7 +132,7 @@ def _has_memory(loader: Any, state: dict[str, Any], own: list[Tensor]) -> str | 
             return "its dataset has a memory of its own"
     elif dataset is not None and draws_random(dataset) is not None and twice(lambda: dataset[0]):
         return "its items draw from a random generator of the dataset's own"
-    elif _collates_here(loader) and twice(lambda: _make_batch(loader, next(_indices(loader)))):
+    elif _collates_here(loader) and twice(lambda: make_batch(loader, next(_indices(loader)))):
         return "its collate_fn has a memory of its own"
     return None
 
@@ -152,7 +152,7 @@ def draws_to_make_batches(loader: Any) -> bool:
 
     Of a loader with a dataset of items; shows that it draws, never that it does not.
     """
-    return _draws(loader, lambda first, others: _make_batch(loader, first))
+    return _draws(loader, lambda first, others: make_batch(loader, first))
 
 
 def draws_between_batches(loader: Any) -> bool:
@@ -179,8 +179,8 @@ def _indices(loader: Any) -> Iterator[Any]:
     return iter(loader.sampler if loader.batch_sampler is None else loader.batch_sampler)
 
 
-def _make_batch(loader: Any, indices: Any) -> Any:
-    """As torch does."""
+def make_batch(loader: Any, indices: Any) -> Any:
+    """As torch does, without pinning."""
     collates = loader.batch_sampler is not None
     fetcher = _MapDatasetFetcher(loader.dataset, collates, loader.collate_fn, drop_last=False)
     return fetcher.fetch(indices)  # type: ignore[no-untyped-call]

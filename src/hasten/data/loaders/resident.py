@@ -13,10 +13,8 @@ from hasten.data.loaders.batched import cannot_batch
 from hasten.data.loaders.chunks import Chunks
 from hasten.data.loaders.columns import Columns, nbytes
 from hasten.data.loaders.order import (
-    DRAWING_AT_THE_START,
     Order,
     WholeEpoch,
-    cannot_draw_at_once,
     cannot_take_whole,
 )
 from hasten.data.loaders.resumable import Resumable
@@ -28,15 +26,6 @@ CHUNK_BYTES, ALIGNMENT = 2**25, 256
 """Of batches that are gathered together on the device."""
 LARGEST_SHARE = 0.4
 """Of the device's free memory: the step needs the rest."""
-
-__all__ = [
-    "DRAWING_AT_THE_START",
-    "ResidentLoader",
-    "cannot_draw_at_once",
-    "cannot_reside",
-    "resident_bytes",
-    "too_large_for",
-]
 
 
 class _Together:

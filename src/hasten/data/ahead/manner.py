@@ -21,6 +21,7 @@ from hasten.data.freezing.bodies import Doubt, Outside
 from hasten.data.freezing.owned import everything_in, state_of
 from hasten.data.freezing.passes import ITEM_ERRORS
 from hasten.data.freezing.reading import read_code
+from hasten.data.loaders.epochs import make_batch
 from hasten.data.loaders.order import Order
 from hasten.errors import in_a_line
 from hasten.host.forked import ForkFailed, can_fork, forked
@@ -108,14 +109,6 @@ def in_a_copy(work: Callable[[], T], limit_s: float) -> T:
             raise ForkFailed(error)
         return value  # type: ignore[no-any-return]
     raise ForkFailed("its process ended without a word")
-
-
-def make_batch(loader: DataLoader[Any], indices: Any) -> Any:
-    """As torch does, without pinning."""
-    dataset: Any = loader.dataset
-    if hasattr(dataset, "__getitems__") and dataset.__getitems__:
-        return loader.collate_fn(dataset.__getitems__(indices))
-    return loader.collate_fn([dataset[index] for index in indices])
 
 
 def _kind(thing: object) -> str:
