@@ -10,6 +10,8 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader, TensorDataset
 
+from hasten.task.task import Task, training_device
+
 ROWS, FEATURES, CLASSES = 50, 6, 3
 
 
@@ -61,4 +63,20 @@ def train_plainly(
             losses.append(loss.item())
         if each_epoch is not None:
             each_epoch.step()
+    return losses
+
+
+def train_task_plainly(task: Task, steps: int) -> list[float]:
+    """The losses of the first steps, within an epoch, of a task with a loss and one optimizer."""
+    device = training_device()
+    model = task.model.to(device)
+    optimizer = task.optimizer(model.parameters())
+    assert isinstance(optimizer, Optimizer)
+    losses = []
+    for _, batch in zip(range(steps), task.make_loader(), strict=False):
+        optimizer.zero_grad()
+        loss = task.compute_loss(model, [tensor.to(device) for tensor in batch])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
     return losses

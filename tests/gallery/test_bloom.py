@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.data.encoders import NGrams
@@ -29,7 +28,8 @@ from hasten.gallery.bloom.data import (
 from hasten.gallery.bloom.model import dice
 from hasten.gallery.bloom.task import SIZES, factory, make_dataset
 from hasten.task.seed import seed_everything
-from hasten.task.task import Task, training_device
+from hasten.task.task import Task
+from plain_loop import train_task_plainly
 
 STEPS = 50
 SCRIPT = "hasten.gallery.bloom.naive"
@@ -53,21 +53,6 @@ def make_small_task(seed: int) -> Task:
 def tensors_of(data: object) -> tuple[Tensor, ...]:
     assert isinstance(data, TensorDataset)
     return data.tensors
-
-
-def train_plainly(task: Task, steps: int) -> list[float]:
-    device = training_device()
-    model = task.model.to(device)
-    optimizer = task.optimizer(model.parameters())
-    assert isinstance(optimizer, Optimizer)
-    losses = []
-    for _, batch in zip(range(steps), task.make_loader(), strict=False):
-        optimizer.zero_grad()
-        loss = task.compute_loss(model, [tensor.to(device) for tensor in batch])
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
 
 
 def best_constant_guess(training_labels: Tensor, labels: Tensor) -> float:
@@ -162,7 +147,7 @@ def test_the_plain_script_and_the_task_have_the_same_losses() -> None:
     torch.manual_seed(5)
     dataset = naive.load_dataset(SIZES["small"].training_rows, TRAINING_SEED)
     losses = naive.train(naive.make_model().to(naive.device), dataset, epochs=1)
-    assert losses[:STEPS] == train_plainly(make_small_task(seed=5), STEPS)
+    assert losses[:STEPS] == train_task_plainly(make_small_task(seed=5), STEPS)
 
 
 def test_the_plain_script_and_the_task_have_the_same_metric() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 from torch.utils.data import TensorDataset
 
 from hasten.errors import HastenError
@@ -24,7 +23,8 @@ from hasten.gallery.gpt.vocabulary import BYTES, Vocabulary, learn_vocabulary
 from hasten.gallery.transformer import Block
 from hasten.runtime.evaluate import evaluate
 from hasten.task.seed import random_state, seed_everything
-from hasten.task.task import Task, training_device
+from hasten.task.task import Task
+from plain_loop import train_task_plainly
 
 STEPS = 50
 FULL = SIZES["full"]
@@ -47,21 +47,6 @@ def make_small_task(seed: int, *, fused: bool = True) -> Task:
         if isinstance(module, Block):
             module.fused = fused
     return task
-
-
-def train_task(task: Task, steps: int) -> list[float]:
-    device = training_device()
-    model = task.model.to(device)
-    optimizer = task.optimizer(model.parameters())
-    assert isinstance(optimizer, Optimizer)
-    losses = []
-    for _, batch in zip(range(steps), task.make_loader(), strict=False):
-        optimizer.zero_grad()
-        loss = task.compute_loss(model, [tensor.to(device) for tensor in batch])
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
 
 
 def train_script(library: Library, seed: int) -> list[float]:
@@ -214,8 +199,8 @@ def test_the_sizes_are_described_as_they_are() -> None:
 
 def test_the_plain_script_and_the_task_have_the_same_losses(library: Library) -> None:
     of_script = train_script(library, seed=5)
-    by_hand = train_task(make_small_task(seed=5, fused=False), STEPS)
-    fused = train_task(make_small_task(seed=5), STEPS)
+    by_hand = train_task_plainly(make_small_task(seed=5, fused=False), STEPS)
+    fused = train_task_plainly(make_small_task(seed=5), STEPS)
     assert len(of_script) == STEPS
     # Attention is the only difference; a GPU may add up in another order each time.
     rounding = 0.0 if naive.device.type == "cpu" else 1e-4
