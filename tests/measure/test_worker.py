@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -12,10 +13,23 @@ import pytest
 
 from hasten.measure import messages
 from hasten.measure.lab import Lab
+from hasten.measure.nursery import Nursery
 from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.plan import NAIVE
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
+
+
+@pytest.fixture(params=["forked", "anew"])
+def worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Worker]:
+    if request.param == "anew":
+        with Worker(tmp_path / "log") as worker:
+            yield worker
+    else:
+        nursery = Nursery(tmp_path / "nursery.log")
+        with Worker(tmp_path / "log", nursery) as worker:
+            yield worker
+        nursery.close()
 
 
 def _describe(task: str) -> messages.Describe:
@@ -29,35 +43,39 @@ def _wait_until(condition, limit_s: float = 20.0) -> bool:  # type: ignore[no-un
     return bool(condition())
 
 
-def test_a_task_that_prints_does_not_disturb_the_protocol(tmp_path: Path) -> None:
-    with Worker(tmp_path / "log") as worker:
-        described = worker.ask(_describe("prints_much"), messages.Described)
-        assert described.traits.data.kind == "tensors"
-    assert "xxx" in (tmp_path / "log").read_text()
+def test_a_task_that_prints_does_not_disturb_the_protocol(worker: Worker) -> None:
+    described = worker.ask(_describe("prints_much"), messages.Described)
+    assert described.traits.data.kind == "tensors"
+    worker.close()
+    assert "xxx" in worker.log_tail()
 
 
-def test_a_task_that_kills_its_process_is_said_with_the_signal(tmp_path: Path) -> None:
-    with Worker(tmp_path / "log") as worker:
-        with pytest.raises(WorkerFailure, match="signal 9") as caught:
-            worker.ask(_describe("kills_itself"), messages.Described)
-        assert caught.value.failed.kind == "crashed"
+def test_a_task_that_kills_its_process_is_said_with_the_signal(worker: Worker) -> None:
+    with pytest.raises(WorkerFailure, match="signal 9") as caught:
+        worker.ask(_describe("kills_itself"), messages.Described)
+    assert caught.value.failed.kind == "crashed"
 
 
-def test_a_task_that_hangs_is_ended_from_outside(tmp_path: Path) -> None:
-    with Worker(tmp_path / "log") as worker:
-        process = psutil.Process(worker._process.pid)
-        with pytest.raises(WorkerFailure, match="no answer in 5 s"):
-            worker.ask(_describe("hangs"), messages.Described, limit_s=5)
-        assert not process.is_running()
+def test_a_task_that_ends_its_process_is_said_with_the_exit_code(worker: Worker) -> None:
+    with pytest.raises(WorkerFailure, match="exit code 3"):
+        worker.ask(_describe("ends_itself"), messages.Described)
 
 
-def test_after_a_failed_request_the_worker_still_answers(tmp_path: Path) -> None:
-    with Worker(tmp_path / "log") as worker:
-        with pytest.raises(WorkerFailure, match="expected 3 channels") as caught:
-            worker.ask(_describe("model_raises"), messages.Described)
-        assert "planted.py" in caught.value.failed.detail
-        assert "hasten/runtime" not in caught.value.failed.detail
-        assert worker.ask(_describe("small"), messages.Described).traits.model.parameters == 676
+def test_a_task_that_hangs_is_ended_from_outside(worker: Worker) -> None:
+    process = psutil.Process(worker.pid)
+    worker.ask(_describe("small"), messages.Described)
+    with pytest.raises(WorkerFailure, match="no answer in 2 s") as caught:
+        worker.ask(_describe("hangs"), messages.Described, limit_s=2)
+    assert "planted.py" in caught.value.failed.detail
+    assert not process.is_running()
+
+
+def test_after_a_failed_request_the_worker_still_answers(worker: Worker) -> None:
+    with pytest.raises(WorkerFailure, match="expected 3 channels") as caught:
+        worker.ask(_describe("model_raises"), messages.Described)
+    assert "planted.py" in caught.value.failed.detail
+    assert "hasten/runtime" not in caught.value.failed.detail
+    assert worker.ask(_describe("small"), messages.Described).traits.model.parameters == 676
 
 
 def test_closing_twice_is_fine(tmp_path: Path) -> None:

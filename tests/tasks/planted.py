@@ -152,6 +152,10 @@ def kills_itself() -> hasten.Task:
     raise AssertionError("unreachable")
 
 
+def ends_itself() -> hasten.Task:
+    os._exit(3)
+
+
 def hangs() -> hasten.Task:
     time.sleep(3600)
     raise AssertionError("unreachable")

@@ -253,6 +253,9 @@ def _model_place(task: Task) -> Place | None:
 
 def serve(requests: int, replies: int, began: float) -> None:
     """Answer until the other side closes its end."""
+    # Written without Python's lock, which a hung task may hold.
+    faulthandler.register(messages.DUMP_STACKS)
+    sys.path.insert(0, str(Path.cwd()))
     child = Child(began)
     while header := os.read(requests, 4):
         body = _read_exactly(requests, struct.unpack("<I", header)[0])
@@ -299,8 +302,4 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 if __name__ == "__main__":
     die_with(int(sys.argv[3]))
-    faulthandler.register(
-        messages.DUMP_STACKS
-    )  # written without Python's lock, which a hung task may hold
-    sys.path.insert(0, str(Path.cwd()))
     serve(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[4]))

@@ -1,5 +1,6 @@
 """Where one task is measured: makes worker processes, and ends them all when it is left."""
 
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import msgspec
 
 from hasten.measure import messages
 from hasten.measure.compare import LOOKS_S, Arm, Contest, compare, warm_up
+from hasten.measure.nursery import Nursery
 from hasten.measure.parts import measure_parts
 from hasten.measure.turns import compare_in_turns
 from hasten.measure.worker import REPLY_LIMIT_S, Worker, WorkerFailure
@@ -18,6 +20,8 @@ from hasten.records.profile import Bound, ProfileParts
 from hasten.stats.paired import MARGIN, Interval
 
 PHASE_STEPS = 60
+FORKS = sys.platform == "linux"
+"""Elsewhere libraries that torch loads do not survive it."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Lab:
         self.seed = seed
         self._folder = tempfile.TemporaryDirectory(prefix="hasten-")
         self.folder = Path(self._folder.name)
+        self._nursery: Nursery | None = None
         self._open: list[Worker] = []
         self._made = 0
 
@@ -49,12 +54,18 @@ class Lab:
 
     def __exit__(self, *exception: object) -> None:
         self.close_workers()
+        if self._nursery is not None:
+            self._nursery.close()
         self._folder.cleanup()
 
-    def worker(self) -> Worker:
-        """A fresh process. Close it when it is done with; else leaving the lab does."""
+    def worker(self, *, anew: bool = False) -> Worker:
+        """A fresh process: forked from one that has loaded torch, or started ``anew``. Close it
+        when it is done with; else leaving the lab does."""
+        if self._nursery is None and not anew and FORKS:
+            self._nursery = Nursery(self.folder / "nursery.log")
         self._made += 1
-        worker = Worker(self.folder / f"worker-{self._made}.log")
+        log = self.folder / f"worker-{self._made}.log"
+        worker = Worker(log, None if anew else self._nursery)
         self._open.append(worker)
         return worker
 
@@ -121,9 +132,11 @@ class Lab:
         finally:
             worker.close()
 
-    def arms(self, *subjects: Plan | Subject, limit_s: float = REPLY_LIMIT_S) -> list[Arm]:
+    def arms(
+        self, *subjects: Plan | Subject, limit_s: float = REPLY_LIMIT_S, anew: bool = True
+    ) -> list[Arm]:
         """Fresh processes, each with a plan started and warm within ``limit_s``."""
-        workers = [self.worker() for _ in subjects]
+        workers = [self.worker(anew=anew) for _ in subjects]
         try:
             starts = [self.start(each) for each in subjects]
             return warm_up(list(zip(workers, starts, strict=True)), limit_s)

@@ -1,4 +1,4 @@
-"""A worker process of ours: its own session and process group, watched from outside.
+"""A worker process of ours: its own process group, watched from outside.
 
 The child cannot hang us (every reply has a deadline), cannot outlive us (it asks the kernel to be
 killed with its parent, and its group is killed when the handle is closed) and cannot mix its
@@ -14,12 +14,13 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import BinaryIO, Self, TypeVar
 
 import msgspec
 
 from hasten.errors import HastenError, in_a_line
 from hasten.measure.messages import DUMP_STACKS, AnyReply, Failed, Reply, Request
+from hasten.measure.nursery import Forked, Nursery
 
 REPLY_LIMIT_S = 900.0
 LOG_TAIL_LINES = 20
@@ -43,25 +44,33 @@ class WorkerFailure(Exception):  # noqa: N818  # expected in a trial, and record
         return HastenError(self.failed.what, fix=self.failed.fix, detail=self.failed.detail)
 
 
+def _start(requests: int, replies: int, output: BinaryIO) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "hasten.measure.child"),
+            *map(str, (requests, replies, os.getpid(), time.monotonic())),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        pass_fds=(requests, replies),
+        start_new_session=True,
+    )
+
+
 class Worker:
     """Start with ``with``: leaving the block ends the process and all it started."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, nursery: Nursery | None = None) -> None:
+        """Forked from the ``nursery``, else a process that loads all by itself."""
         self._log = log
         request_read, self._requests = os.pipe()
         self._replies, reply_write = os.pipe()
-        command = [sys.executable, "-m", "hasten.measure.child"]
         with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [
-                    *command,
-                    *map(str, (request_read, reply_write, os.getpid(), time.monotonic())),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=(request_read, reply_write),
-                start_new_session=True,
+            self._process: Forked | subprocess.Popen[bytes] = (
+                _start(request_read, reply_write, output)
+                if nursery is None
+                else nursery.fork(request_read, reply_write, output.fileno())
             )
         os.close(request_read)
         os.close(reply_write)

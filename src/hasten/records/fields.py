@@ -1,6 +1,7 @@
 """The line of documentation that stands under a field, at run time."""
 
 import ast
+import functools
 import inspect
 import textwrap
 from itertools import pairwise
@@ -17,6 +18,7 @@ def field_docs(kind: type) -> dict[str, str]:
     return found
 
 
+@functools.cache
 def _own_docs(kind: type) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))

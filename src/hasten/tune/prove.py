@@ -86,7 +86,7 @@ class Prover:
     def _train(
         self, plan: Plan, folder: str, steps: int, *, resume: bool = False
     ) -> messages.Trained:
-        worker = self._lab.worker()
+        worker = self._lab.worker(anew=True)  # as the one that goes on will be
         try:
             request = messages.TrainFor(
                 task=self._lab.task,

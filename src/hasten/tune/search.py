@@ -57,8 +57,8 @@ class Search:
         plan = candidate.plan_on(self.plan)
         try:
             if self._arm is None:
-                (self._arm,) = self._lab.arms(self.plan)
-            (arm,) = self._lab.arms(plan, limit_s=self._warm_limit_s())
+                (self._arm,) = self._lab.arms(self.plan, anew=False)
+            (arm,) = self._lab.arms(plan, limit_s=self._warm_limit_s(), anew=False)
             trial = self._judge(candidate, plan, arm, confidence, number, limit_s)
         except WorkerFailure as failure:
             self._lab.close_workers()  # the incumbent may be the one that failed: begin it anew

@@ -17,7 +17,8 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from hasten.data.ahead.foresight import CANNOT_COPY, Foresight
-from hasten.data.freezing.bodies import Doubt, Outside
+from hasten.data.freezing.bodies import Outside
+from hasten.data.freezing.doubt import Doubt, MayDraw
 from hasten.data.freezing.owned import everything_in, state_of
 from hasten.data.freezing.passes import ITEM_ERRORS
 from hasten.data.freezing.reading import read_code
@@ -63,7 +64,7 @@ def manner_of(loader: DataLoader[Any]) -> Manner:
     if found is not None:
         return found
     doubt, outside = _read_code(loader)
-    if doubt and "random" in doubt.partition(": ")[2]:  # behind its place
+    if isinstance(doubt, MayDraw):
         return Manner(random=f"its items may draw random numbers ({doubt})")
     if not can_fork():
         return Manner(unknown="its items cannot be read in a copy: this process cannot fork")
@@ -71,7 +72,7 @@ def manner_of(loader: DataLoader[Any]) -> Manner:
         found = in_a_copy(lambda: _read_twice(loader, outside), LIMIT_S)
     except ForkFailed as failure:
         return Manner(unknown=f"its items could not be read in a copy of this process: {failure}")
-    return Manner(unsure=doubt) if doubt and found == Manner() else found
+    return Manner(unsure=str(doubt)) if doubt and found == Manner() else found
 
 
 def manner_at_sight(loader: DataLoader[Any]) -> Manner | None:
@@ -130,14 +131,14 @@ def _has_descriptor(thing: IOBase) -> bool:
         return False
 
 
-def _read_code(loader: DataLoader[Any]) -> tuple[str | None, list[Outside]]:
+def _read_code(loader: DataLoader[Any]) -> tuple[Doubt | None, list[Outside]]:
     """What speaks against trusting it, and the variables outside of the dataset that it reads."""
     try:
         outside = read_code(loader.dataset)
         if loader.collate_fn is not default_collate:
             outside += read_code(loader.collate_fn)
     except Doubt as doubt:
-        return str(doubt), []
+        return doubt, []
     return None, outside
 
 

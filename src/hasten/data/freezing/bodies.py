@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hasten.data.freezing import known
+from hasten.data.freezing.doubt import Doubt
 from hasten.data.freezing.owned import PLAIN, cells_of
 
 MISSING = object()
@@ -26,10 +27,6 @@ NAMED = (
 )
 """What binds a name of its own."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-
-
-class Doubt(Exception):  # noqa: N818
-    """What speaks against trusting an item to be the same each time, with its place."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,9 +202,8 @@ class _Body:
         root = _root(call.func)
         value = call.func.value if isinstance(call.func, ast.Attribute) else None
         direct = isinstance(value, ast.Name) and root == self._self
-        reason = None if direct else known.why_not_called(name)
-        if reason:
-            raise Doubt(f"{where}: {reason}")
+        if not direct:
+            known.doubt_call(name, where)
         changes = known.changes_its_own(name) and not direct
         if changes and self._lives_on(root) and not self._is_in_a_module(call.func):
             raise Doubt(f"{where}: {ast.unparse(call.func)} changes what lives on")

@@ -17,13 +17,13 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from hasten.data.freezing import known
-from hasten.data.freezing.bodies import Doubt, Outside
-from hasten.data.freezing.frozen import Frozen
+from hasten.data.freezing.bodies import Outside
+from hasten.data.freezing.doubt import Doubt
+from hasten.data.freezing.frozen import Frozen, cannot_stand_for
 from hasten.data.freezing.owned import everything_in
 from hasten.data.freezing.passes import Refused, read_twice
 from hasten.data.freezing.reading import read_code
 from hasten.data.freezing.room import Layout, Room
-from hasten.data.loaders.batched import cannot_stand_for
 from hasten.host.forked import ForkFailed, can_fork, forked
 
 LIMIT_S = 600.0

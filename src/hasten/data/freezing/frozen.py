@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils.data import default_collate
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from hasten.data.freezing.bodies import Outside
 from hasten.data.freezing.owned import state_of
@@ -132,3 +132,17 @@ def _same_bits(one: Tensor, other: Tensor) -> bool:
 
 def _as_bytes(tensor: Tensor) -> Tensor:
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+
+
+def cannot_stand_for(loader: object) -> str | None:
+    """Why the batches of ``loader`` cannot be made from columns, whatever its dataset is."""
+    if type(loader) is not DataLoader:
+        # A subclass may yield anything; StatefulDataLoader shuffles in its own way.
+        return f"it is a {type(loader).__name__}, not a plain DataLoader"
+    if isinstance(loader.dataset, IterableDataset):
+        return f"its dataset is a {type(loader.dataset).__name__}, a stream without indices"
+    if loader.batch_sampler is None:
+        return "it gives single items (batch_size=None), not batches"
+    if loader.collate_fn is not default_collate:
+        return "it has a collate function of its own"
+    return None

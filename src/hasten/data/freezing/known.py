@@ -6,6 +6,8 @@ but what is named here. Code of anyone else is read.
 
 import sys
 
+from hasten.data.freezing.doubt import Doubt, MayDraw
+
 
 def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -36,7 +38,7 @@ DRAWING = words(
     " getrandbits gumbel_softmax initial_seed integers log_normal_ manual_seed multinomial normal"
     " normal_ permutation permuted poisson rand rand_like randbytes randint randint_like randn"
     " randn_like random random_ randperm randrange rrelu rrelu_ rsample rvs sample seed shuffle"
-    " standard_normal uniform uniform_ get_rng_state set_rng_state"
+    " standard_normal uniform uniform_ get_rng_state set_rng_state urandom uuid1 uuid4"
 )
 """Names of functions that draw random numbers, or set what others draw."""
 
@@ -45,7 +47,7 @@ CLOCKS = words(
 )
 OF_THE_PROCESS = words(
     "cpu_count current_process current_thread get_ident get_worker_info getenv getpid getppid"
-    " gettempdir urandom uuid1 uuid4"
+    " gettempdir"
 )
 UNWRITTEN = frozenset({"empty", "empty_like", "empty_strided", "new_empty"})
 """Memory with whatever is in it."""
@@ -62,17 +64,16 @@ OPENERS = frozenset({"open", "File", "ZipFile", "load", "memmap", "open_file", "
 """Calls whose result may be kept from the first item on."""
 
 
-def why_not_called(name: str) -> str | None:
-    """Why a function of this name, of any library, is not trusted."""
+def doubt_call(name: str, where: str) -> None:
+    """Raises ``Doubt`` where a function of this name, of any library, is not trusted."""
     if name in DRAWING or "Random" in name or "Dropout" in name:
-        return f"{name} may draw random numbers"
+        raise MayDraw(f"{where}: {name} may draw random numbers")
     if name in CLOCKS:
-        return f"{name} tells the time"
+        raise Doubt(f"{where}: {name} tells the time")
     if name in OF_THE_PROCESS:
-        return f"{name} depends on the process that calls it"
+        raise Doubt(f"{where}: {name} depends on the process that calls it")
     if name in UNWRITTEN:
-        return f"{name} gives whatever was in memory"
-    return None
+        raise Doubt(f"{where}: {name} gives whatever was in memory")
 
 
 def changes_its_own(name: str) -> bool:

@@ -22,7 +22,8 @@ import torch
 from torch import nn
 
 from hasten.data.freezing import known
-from hasten.data.freezing.bodies import Doubt, Outside, read_body
+from hasten.data.freezing.bodies import Outside, read_body
+from hasten.data.freezing.doubt import Doubt, MayDraw
 from hasten.data.freezing.owned import PLAIN, everything_in, is_handle
 
 MOST_FUNCTIONS = 2000
@@ -118,7 +119,7 @@ class Reader:
         kind = type(value)
         drawing = torch.Generator | random.Random | np.random.Generator | np.random.RandomState
         if isinstance(value, drawing):
-            raise Doubt(f"{where}: holds a random generator, a {kind.__name__}")
+            raise MayDraw(f"{where}: holds a random generator, a {kind.__name__}")
         if isinstance(value, collections.abc.Iterator):
             raise Doubt(f"{where}: holds an iterator, a {kind.__name__}, which moves on")
         if isinstance(value, torch.Tensor) and value.device.type != "cpu":
@@ -126,7 +127,7 @@ class Reader:
         if isinstance(value, nn.Module):
             self._doubt_training(value, where)
         if "Random" in kind.__name__ and value is not self._dataset:
-            raise Doubt(f"{where}: holds a {kind.__name__}, which by its name is random")
+            raise MayDraw(f"{where}: holds a {kind.__name__}, which by its name is random")
         self._look_at_class(kind, where, made=False)
 
     def _doubt_training(self, module: nn.Module, where: str) -> None:
@@ -137,9 +138,8 @@ class Reader:
             raise Doubt(f"{where}: holds a {type(module).__name__} in training mode")
 
     def _look_at_class(self, kind: type, where: str, *, made: bool) -> None:
-        reason = known.why_not_called(kind.__name__) if made else None
-        if reason:
-            raise Doubt(f"{where}: {reason}")
+        if made:
+            known.doubt_call(kind.__name__, where)
         for each in kind.__mro__:
             if known.is_read(each.__module__):
                 self._classes[each] = made or self._classes.get(each, False)
@@ -180,9 +180,7 @@ class Reader:
             self._waiting.append((function, is_method))
 
     def _trust(self, module: str, name: str, where: str) -> None:
-        reason = known.why_not_called(name)
-        if reason:
-            raise Doubt(f"{where}: {reason}")
+        known.doubt_call(name, where)
         if module in ("posix", "os", "nt") and name in known.SYSTEM_CALLS:
             return
         self._doubt_module(module, where)
@@ -193,7 +191,7 @@ class Reader:
 
     def _doubt_module(self, module: str, where: str) -> None:
         if any(f"{module}.".startswith(f"{each}.") for each in known.DRAWING_MODULES):
-            raise Doubt(f"{where}: {module} draws random numbers")
+            raise MayDraw(f"{where}: {module} draws random numbers")
 
     def _read_function(self, function: types.FunctionType, is_method: bool) -> None:
         if function.__code__.co_filename == "<string>" and function.__name__ in MADE:

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, TensorDataset
 
-from hasten.data.freezing.frozen import Frozen
+from hasten.data.freezing.frozen import Frozen, cannot_stand_for
 from hasten.data.loaders.chunks import Chunks
 from hasten.data.loaders.columns import Columns, cannot_gather
 from hasten.data.loaders.order import Order, WholeEpoch, cannot_take_whole
@@ -97,17 +97,3 @@ def cannot_batch(loader: object, frozen: Frozen | None = None) -> str | None:
     if type(loader.dataset) is not TensorDataset:
         return f"its dataset is a {type(loader.dataset).__name__}, not a plain TensorDataset"
     return cannot_gather(loader.dataset.tensors)
-
-
-def cannot_stand_for(loader: object) -> str | None:
-    """Why the batches of ``loader`` cannot be made from columns, whatever its dataset is."""
-    if type(loader) is not DataLoader:
-        # A subclass may yield anything; StatefulDataLoader shuffles in its own way.
-        return f"it is a {type(loader).__name__}, not a plain DataLoader"
-    if isinstance(loader.dataset, IterableDataset):
-        return f"its dataset is a {type(loader.dataset).__name__}, a stream without indices"
-    if loader.batch_sampler is None:
-        return "it gives single items (batch_size=None), not batches"
-    if loader.collate_fn is not default_collate:
-        return "it has a collate function of its own"
-    return None

@@ -1,0 +1,133 @@
+"""A process that has loaded torch, from which workers are forked: loading takes seconds, and a tune
+starts dozens of workers.
+
+No code of the user's runs in it, so a worker begins as one that has loaded all by itself. But
+workers that are forked share the places of code and data in memory and the order of sets, by which
+processes that are started anew differ from each other; what is claimed is measured in these.
+"""
+
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hasten.errors import HastenError
+from hasten.host.forked import die_with
+
+ANSWER_LIMIT_S = 300.0
+"""The first answer comes when torch is loaded, the others at once."""
+NUMBER = struct.Struct("<q")
+"""A process id or an exit code."""
+DESCRIPTORS = 3
+"""Of a worker: where requests come from, where replies go, and where prints go."""
+
+
+class Nursery:
+    """Ours to close; all that was forked from it ends with it."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._socket, theirs = socket.socketpair()
+        descriptor = theirs.fileno()
+        with theirs, log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "hasten.measure.nursery"),
+                    *map(str, (descriptor, os.getpid(), time.monotonic())),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(descriptor,),
+                start_new_session=True,
+            )
+
+    def fork(self, requests: int, replies: int, prints: int) -> "Forked":
+        """A worker in a process group of its own, with these descriptors, which stay ours too."""
+        return Forked(self, self.ask(b"fork", requests, replies, prints))
+
+    def ask(self, message: bytes, *descriptors: int) -> int:
+        try:
+            socket.send_fds(self._socket, [message], descriptors)
+            ready = select.select([self._socket], [], [], ANSWER_LIMIT_S)[0]
+            answer = self._socket.recv(NUMBER.size) if ready else b""
+        except OSError:
+            answer = b""
+        if not answer:
+            self.close()
+            raise HastenError(
+                "The process that training processes are forked from ended or hung.",
+                fix="Check that `import torch` works here; the lines above are what it printed.",
+                detail=self._log.read_text(errors="replace"),
+            )
+        return int(NUMBER.unpack(answer)[0])
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class Forked:
+    """A worker's process, which is the nursery's child and not ours."""
+
+    def __init__(self, nursery: Nursery, pid: int) -> None:
+        self._nursery = nursery
+        self.pid = pid
+        self._code: int | None = None
+
+    def wait(self) -> int:
+        """Until it has ended. As of ``Popen``: the exit code, or a signal as a negative number."""
+        if self._code is None:
+            try:
+                self._code = self._nursery.ask(NUMBER.pack(self.pid))
+            except HastenError:
+                self._code = -signal.SIGKILL  # the nursery is gone, and it with that
+        return self._code
+
+
+def _run(control: socket.socket, parent: int, began: float) -> None:
+    die_with(parent)
+    import torch._dynamo  # noqa: F401  # as the making of any optimizer does
+
+    from hasten.measure import child
+
+    load_s = time.monotonic() - began
+    here = os.getpid()
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, NUMBER.size, DESCRIPTORS)
+        if not message:
+            return
+        if descriptors:
+            number = os.fork()
+            os.setpgid(number, number or os.getpid())  # on both sides: whoever comes first
+            if not number:
+                control.close()
+                requests, replies = _settle(here, *descriptors)
+                child.serve(requests, replies, time.monotonic() - load_s)
+                return
+            for each in descriptors:
+                os.close(each)
+        else:
+            _, status = os.waitpid(NUMBER.unpack(message)[0], 0)
+            number = os.waitstatus_to_exitcode(status)
+        control.sendall(NUMBER.pack(number))
+
+
+def _settle(nursery: int, requests: int, replies: int, prints: int) -> tuple[int, int]:
+    """In the worker: what a process that is started anew has by itself."""
+    if os.getppid() != nursery:
+        raise SystemExit(0)  # it died before the kernel knew that we go with it
+    for standard in (sys.stdout, sys.stderr):
+        os.dup2(prints, standard.fileno())
+    os.close(prints)
+    return requests, replies
+
+
+if __name__ == "__main__":
+    _run(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), float(sys.argv[3]))
