@@ -15,6 +15,14 @@ for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(name, None)
 
 
+LONGEST = ("tune", "cli", "train")
+"""Folders of tests that take minutes: first, so that no core is left alone with them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
     """No child process, environment variable, working folder or torch setting may change."""
@@ -25,10 +33,21 @@ def nothing_is_left_behind() -> Iterator[None]:
         assert after[what] == before[what], f"the test left its mark on: {what}"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left_at_the_end() -> Iterator[None]:
+    """Labs may live as long as a module's tests; what they fork workers from is gone with them."""
+    yield
+    assert not [each for each in _children() if "hasten.measure.nursery" in each.cmdline()]
+
+
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
 def _state() -> dict[str, object]:
     import torch
 
-    children = [child for child in psutil.Process().children(recursive=True) if _lives(child)]
+    children = [child for child in _children() if _lives(child)]
     # torch sets these itself when its compiler is first used.
     compilers = ("TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_")
     names = {name for name in os.environ if not name.startswith(compilers)}
@@ -49,6 +68,7 @@ def _lives(process: psutil.Process) -> bool:
     try:
         # Kept for the life of the interpreter: torch.compile's pool, and multiprocessing's own.
         kept = ("torch/_inductor", "multiprocessing.forkserver", "multiprocessing.resource_tracker")
+        kept += ("hasten.measure.nursery",)  # for the life of a lab
         command = " ".join(process.cmdline())
         return process.status() != psutil.STATUS_ZOMBIE and not any(map(command.count, kept))
     except psutil.NoSuchProcess:

@@ -1,6 +1,8 @@
 """The rooms and their order: read from the imports, held here."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -248,3 +250,11 @@ def test_imports_that_are_in_order_are_not_found() -> None:
     assert planted("hasten.tune.files", "import hasten.measure.lab, torch") == []
     assert planted("hasten.cli.main", "import hasten.flow") == []
     assert planted("hasten.host.cores", "import torchvision_like") == []
+
+
+def test_who_tunes_loads_no_torch() -> None:
+    """It would take seconds of every command; workers load it."""
+    rooms = [each for each in SOURCES if room_of(each) in {"flow", "tune", "diagnose", "cli"}]
+    script = f"import sys, {', '.join(rooms)}\nsys.exit('torch' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 0, ended.stderr

@@ -6,6 +6,7 @@ workers that are forked share the places of code and data in memory and the orde
 processes that are started anew differ from each other; what is claimed is measured in these.
 """
 
+import importlib
 import os
 import select
 import signal
@@ -93,17 +94,18 @@ class Forked:
 
 def _run(control: socket.socket, parent: int, began: float) -> None:
     die_with(parent)
-    import torch._dynamo  # noqa: F401  # as the making of any optimizer does
-
-    from hasten.measure import child
+    from hasten.measure import child  # and with it torch
 
     load_s = time.monotonic() - began
-    here = os.getpid()
+    here, forks = os.getpid(), 0
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, NUMBER.size, DESCRIPTORS)
         if not message:
             return
         if descriptors:
+            forks += 1
+            if forks == 2:  # the first one often finds that there is nothing to measure
+                load_s += _load_what_optimizers_need()
             number = os.fork()
             os.setpgid(number, number or os.getpid())  # on both sides: whoever comes first
             if not number:
@@ -117,6 +119,13 @@ def _run(control: socket.socket, parent: int, began: float) -> None:
             _, status = os.waitpid(NUMBER.unpack(message)[0], 0)
             number = os.waitstatus_to_exitcode(status)
         control.sendall(NUMBER.pack(number))
+
+
+def _load_what_optimizers_need() -> float:
+    """What making any optimizer of torch imports; it takes nearly as long as torch itself."""
+    began = time.monotonic()
+    importlib.import_module("torch._dynamo")
+    return time.monotonic() - began
 
 
 def _settle(nursery: int, requests: int, replies: int, prints: int) -> tuple[int, int]:

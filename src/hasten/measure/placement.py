@@ -14,8 +14,10 @@ import random
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 LAUNCHING = 2
 """Threads that keep another device busy: one launches forward and update, one backward."""
@@ -43,8 +45,10 @@ class SharedCores:
                 _place(thread, set(self._allowed))
 
 
-def threads_to_place(device: torch.device, *, beside_workers: bool) -> tuple[int, ...]:
+def threads_to_place(device: "torch.device", *, beside_workers: bool) -> tuple[int, ...]:
     """Of this process, the busiest first."""
+    import torch  # here, in a worker; the tuner, which draws the cores, does without
+
     if beside_workers:
         return ()
     return busiest_threads(torch.get_num_threads() if device.type == "cpu" else LAUNCHING)

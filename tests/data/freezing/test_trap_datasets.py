@@ -256,7 +256,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "the day": (TellsTheDay, "now tells the time"),
     "the process": (TellsTheProcess, "getpid depends on the process"),
     "a generator of its own": (OwnGenerator, "holds a random generator, a Generator"),
-    "a number nobody has had": (Identified, "uuid4 depends on the process"),
+    "a number nobody has had": (Identified, "uuid4 may draw random numbers"),
     "a transform by its name": (lambda: Transformed(RandomFlip()), "RandomFlip"),
     "a transform by its code": (lambda: Transformed(jitter), "randn_like may draw"),
     "a transform among others": (lambda: Transformed(Composed(abs, jitter)), "randn_like may draw"),
