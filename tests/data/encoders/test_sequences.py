@@ -57,6 +57,17 @@ def test_tokens_are_padded_behind() -> None:
     assert tokens.mask.tolist() == [[True] * 4, [True, True, False, False], [False] * 4]
 
 
+def test_a_character_that_rows_are_filled_up_with_may_be_in_them_too() -> None:
+    tokenizer = Tokenizer("AC", unknown_id=3)
+    assert tokenizer.encode(["A\0C", "\0", "\1A"], 4).ids.tolist() == [
+        [1, 3, 2, 0],
+        [3, 0, 0, 0],
+        [3, 1, 0, 0],
+    ]
+    with pytest.raises(HastenError, match="row 1"):
+        Tokenizer("AC").encode(["AC", "A\0"])
+
+
 def test_columns_of_numpy_and_pandas_are_taken() -> None:
     columns: list[Any] = [np.array(["AC", "G"]), np.array([b"AC", b"G"]), pd.Series(["AC", "G"])]
     for column in columns:

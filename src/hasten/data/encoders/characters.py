@@ -1,5 +1,7 @@
 """Characters as their places in an alphabet, by a table that is looked up for a whole text."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,7 +19,10 @@ class CharacterTable:
     entry for each code point up to the alphabet's highest, 4 MB at most.
     """
 
-    def __init__(self, alphabet: str, *, first: int, unknown: int) -> None:
+    def __init__(
+        self, alphabet: str, *, first: int, unknown: int, beside: dict[str, int] | None = None
+    ) -> None:
+        """``beside`` are characters outside of the alphabet with numbers of their own."""
         if not alphabet:
             raise HastenError("The alphabet is empty.", fix="Name its characters, such as 'ACGT'.")
         if len(set(alphabet)) < len(alphabet):
@@ -27,9 +32,11 @@ class CharacterTable:
                 fix="Name each character once.",
             )
         self.unknown = unknown
-        codes = code_points(alphabet)
+        numbers = dict(zip(alphabet, range(first, first + len(alphabet)), strict=True))
+        numbers |= beside or {}
+        codes = code_points("".join(numbers))
         self._by_code = np.full(int(codes.max()) + 2, unknown, np.int32)
-        self._by_code[codes] = np.arange(first, first + len(alphabet))
+        self._by_code[codes] = list(numbers.values())
         narrow = self._by_code.take(np.arange(256), mode="clip")
         self._by_byte = narrow.astype(np.uint8).tobytes() if self._by_code.max() < 256 else None
 
@@ -44,6 +51,11 @@ class CharacterTable:
                 return np.frombuffer(narrow.translate(self._by_byte), np.uint8)
         # What lies beyond the table is clipped to its last entry, which is for the unknown.
         return self._by_code.take(code_points(text), mode="clip")
+
+
+def strangers_to(alphabet: str) -> Iterator[str]:
+    """Characters that are not in it, the lowest first."""
+    return (each for each in map(chr, range(0x110000)) if each not in alphabet)
 
 
 def code_points(text: str) -> npt.NDArray[np.uint32]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hasten.data.encoders.characters import CharacterTable
+from hasten.data.encoders.characters import CharacterTable, strangers_to
 from hasten.data.encoders.text_rows import Texts, lengths_of, pieces, rows_of, shown
 from hasten.errors import HastenError
 
@@ -100,7 +100,7 @@ class NGrams:
     @cached_property
     def _gap(self) -> str:
         """A character that is in no label, to stand between rows."""
-        return next(each for each in map(chr, range(0x110000)) if each not in self._characters)
+        return next(strangers_to(self._characters))
 
     def decode(self, probabilities: Tensor, threshold: float = 0.5) -> list[list[str]]:
         """The n-grams of each row whose probability is over the threshold, in the labels' order.

@@ -1,6 +1,6 @@
 """Sequences of characters, such as DNA, to padded tensors of tokens, and back."""
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from hasten.data.encoders.characters import CharacterTable, Numbers, code_points, text_of
+from hasten.data.encoders.characters import CharacterTable, code_points, strangers_to, text_of
 from hasten.data.encoders.text_rows import Lengths, Texts, lengths_of, pieces, rows_of, shown
 from hasten.errors import HastenError
 
@@ -56,7 +56,10 @@ class Tokenizer:
         """As many rows as an embedding needs."""
         # A number that is no id marks what is to be refused.
         unknown = self.size if unknown_id is None else unknown_id
-        self._table = CharacterTable(alphabet, first=first_id, unknown=unknown)
+        self._filling, self._stranger = islice(strangers_to(alphabet), 2)
+        self._table = CharacterTable(
+            alphabet, first=first_id, unknown=unknown, beside={self._filling: pad_id}
+        )
 
     def encode(
         self,
@@ -85,20 +88,21 @@ class Tokenizer:
             lengths = np.minimum(lengths, length)
         ids = torch.empty(len(rows), length, dtype=dtype)
         for piece in pieces(np.full_like(lengths, length)):
-            numbers = self._table.numbers("".join(rows[piece]))
+            some = rows[piece]
+            numbers = self._table.numbers(self._filled(some, lengths[piece], length))
             if self.unknown_id is None and (numbers == self._table.unknown).any():
                 self._refuse_unknown(rows, piece)
-            ids.numpy()[piece] = self._padded(numbers, lengths[piece], length)
+            ids.numpy()[piece] = numbers.reshape(len(some), length)
         return Tokens(ids, torch.from_numpy(lengths))
 
-    def _padded(self, numbers: Numbers, lengths: Lengths, length: int) -> Numbers:
-        """The numbers of neighbouring rows as a block, filled up behind each."""
-        if (lengths == length).all():
-            return numbers.reshape(len(lengths), length)
-        kind = numbers.dtype if self.pad_id < 256 else np.int32
-        block = np.full((len(lengths), length), self.pad_id, kind)
-        block[np.arange(length) < lengths[:, np.newaxis]] = numbers
-        return block
+    def _filled(self, rows: list[str], lengths: Lengths, length: int) -> str:
+        """The text of neighbouring rows, filled up behind each."""
+        text = "".join([row.ljust(length, self._filling) for row in rows])
+        if text.count(self._filling) == len(text) - int(lengths.sum()):
+            return text
+        # It is in the rows too, as a character that nobody knows.
+        known = [row.replace(self._filling, self._stranger) for row in rows]
+        return "".join([row.ljust(length, self._filling) for row in known])
 
     def decode(self, ids: Tensor, *, unknown: str = "?") -> list[str]:
         """The text of each row of (rows, length), which ends at its first ``pad_id``.
