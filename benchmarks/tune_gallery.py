@@ -63,7 +63,7 @@ def _figures(evidence: Evidence) -> dict[str, Any]:
             }
             for trial in evidence.trials
         ],
-        "elapsed_s": round(evidence.elapsed_s, 1),
+        "elapsed_s": round(evidence.spent.total_s(), 1),
     }
 
 

@@ -45,6 +45,7 @@ from hasten.records.training import (
 )
 from hasten.records.traits import DataTraits, ModelTraits, OptimizerTraits, Traits
 from hasten.records.trial import Candidate, Outcome, Trial
+from hasten.records.tuning import Diagnosed, Spent
 from hasten.records.verdict import Check, Comparison, NumericsClaim, Round, SpeedClaim
 
 ENVIRONMENT = Environment(
@@ -235,18 +236,9 @@ INFERENCE = InferenceReport(
     ),
 )
 
-PROVEN = Evidence(
-    format=RECIPE_FORMAT,
-    task="train.py:make_task",
-    created="2026-01-02T03:04:05+00:00",
-    hasten="0.1.0",
-    outcome="recipe",
-    verdict="proven",
-    why="faster in fresh processes, and the same training",
-    seed=0,
-    environment=ENVIRONMENT,
-    traits=TRAITS,
-    naive=Measurement(
+DIAGNOSED = Diagnosed(
+    plan=NAIVE,
+    measurement=Measurement(
         steps=(
             Phases(
                 data_wait_s=0.004,
@@ -261,7 +253,25 @@ PROVEN = Evidence(
         first_step_s=0.1,
         memory=Memory(host_bytes=300 << 20),
     ),
+    limit="input-bound",
+    why="40 % of a step is spent on data",
     findings=(FINDING,),
+    peak_bytes=5 << 20,
+)
+
+PROVEN = Evidence(
+    format=RECIPE_FORMAT,
+    task="train.py:make_task",
+    created="2026-01-02T03:04:05+00:00",
+    hasten="0.1.0",
+    outcome="recipe",
+    verdict="proven",
+    why="faster in fresh processes, and the same training",
+    seed=0,
+    environment=ENVIRONMENT,
+    traits=TRAITS,
+    subject="5" * 64,
+    diagnosed=(DIAGNOSED,),
     control=make_comparison(),
     trials=(
         make_trial("batched_loader"),
@@ -272,8 +282,14 @@ PROVEN = Evidence(
     confirmation=CONFIRMATION,
     speed=SPEED,
     numerics=NUMERICS,
-    elapsed_s=130.0,
+    spent=Spent(measuring_s=40.0, search_s=50.0, confirmation_s=30.0, proof_s=10.0),
 )
+
+
+def with_findings(evidence: Evidence, *findings: Finding) -> Evidence:
+    found = msgspec.structs.replace(DIAGNOSED, findings=findings)
+    return msgspec.structs.replace(evidence, diagnosed=(found,))
+
 
 NOTHING_TO_GAIN = msgspec.structs.replace(
     PROVEN,

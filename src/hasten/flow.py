@@ -7,20 +7,21 @@ Read this first. There is no logic here, only the chain; each call leads to the 
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
-from hasten import __version__
-from hasten.diagnose.diagnose import diagnose
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
-from hasten.records.recipe import RECIPE_FORMAT, Evidence
-from hasten.tune.conclude import conclude
-from hasten.tune.confirm import claim_speed, confirm, measure_noise, noise_floor
-from hasten.tune.files import Journal, write_outcome
-from hasten.tune.propose import propose
+from hasten.records.recipe import Evidence
+from hasten.tune.conclude import evidence_of, proven_again
+from hasten.tune.confirm import measure_noise, noise_floor
+from hasten.tune.examine import Examiner
+from hasten.tune.files import write_outcome
+from hasten.tune.journal import Journal
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
+from hasten.tune.settle import Settler
+from hasten.tune.spending import Stopwatch
+from hasten.tune.subject import earlier_recipe, subject_of
 
 
 def tune(
@@ -33,66 +34,57 @@ def tune(
 ) -> Evidence:
     """Find what makes ``task`` faster, prove it, and write the recipe into ``out``.
 
-    ``minutes`` bounds the search; confirming and proving what it found comes on top. ``tell`` is
-    called with a line for each thing that is begun.
+    ``minutes`` bounds the search, and once more the trainings that prove another precision;
+    confirming comes on top. ``tell`` is called with a line for each thing that is begun.
     """
-    began = time.monotonic()
-    journal = Journal(out)
+    journal, watch = Journal(out), Stopwatch()
     with Lab(task, seed) as lab:
-        tell(f"building {task} and running one step")
-        described = lab.describe()
-        journal.note(described.environment)
+        with watch.over("measuring_s"):
+            tell(f"building {task} and running one step")
+            described = lab.describe()
+            subject = subject_of(task, seed, described)
+            learnt = journal.begin(subject)
+            control = measure_noise(lab, NAIVE, tell)
+            floor = noise_floor(control)
 
-        naive = lab.profile(NAIVE, tell)
-        findings = diagnose(
-            naive,
-            described.traits.model,
-            described.environment.device,
-            task_place=described.task_place,
-            model_place=described.model_place,
-        ).findings
-        for finding in findings:
-            journal.note(finding)
+        settler = Settler(
+            lab,
+            Prover(lab, described.traits, seed + 1),
+            described.rungs,
+            noise_floor=floor,
+            parity_s=60 * minutes,
+            watch=watch,
+            tell=tell,
+        )
+        evidence = None
+        earlier = earlier_recipe(out, subject)
+        if earlier is not None:
+            tell("proving the recipe again that was made of this task here")
+            settled = settler.settle(earlier.plan, earlier.worth)
+            evidence = proven_again(earlier, control, settled, watch.spent())
 
-        control = measure_noise(lab, NAIVE, tell)
-        journal.note(control)
-        floor = noise_floor(control)
+        if evidence is None:
+            examiner = Examiner(lab, described, journal, learnt, tell)
+            with watch.over("measuring_s"):
+                findings = examiner.examine(NAIVE).findings
+            with watch.over("search_s"):
+                search = Search(
+                    lab,
+                    Prover(lab, described.traits, seed),
+                    described.offers,
+                    described.rungs,
+                    noise_floor=floor,
+                    deadline=time.monotonic() + 60 * minutes,
+                    diagnose=lambda plan: examiner.examine(plan).findings,
+                    note=journal.note,
+                    known=learnt.trials,
+                )
+                search.run(findings, tell)
+            final = settler.settle(search.plan) if search.plan != NAIVE else None
+            evidence = evidence_of(
+                subject, control, examiner.done, search.trials, final, watch.spent()
+            )
 
-        candidates, not_tried = propose(findings, described.offers, floor)
-        prover = Prover(lab, described.traits, seed)
-        search = Search(lab, prover, journal.note, deadline=began + 60 * minutes)
-        search.record(*not_tried)
-        search.run(candidates, tell)
-
-        speed, numerics, confirmation = None, None, None
-        if search.plan != NAIVE:
-            confirmation = confirm(lab, NAIVE, search.plan, floor, tell)
-            speed = claim_speed(confirmation, floor)
-            tell("proving that the training stays the same, from another seed")
-            fresh = Prover(lab, described.traits, seed + 1)
-            numerics = fresh.prove(search.plan, search.rung, check_data=search.changes_data)
-
-    outcome, verdict, why = conclude(search.trials, confirmation, speed, numerics)
-    evidence = Evidence(
-        format=RECIPE_FORMAT,
-        task=task,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        hasten=__version__,
-        outcome=outcome,
-        verdict=verdict,
-        why=why,
-        seed=seed,
-        environment=described.environment,
-        traits=described.traits,
-        naive=naive.measurement,
-        findings=findings,
-        control=control,
-        trials=tuple(search.trials),
-        plan=search.plan,
-        confirmation=confirmation,
-        speed=speed,
-        numerics=numerics,
-        elapsed_s=time.monotonic() - began,
-    )
     write_outcome(out, evidence, described.schema)
+    journal.end()
     return evidence

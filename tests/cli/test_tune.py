@@ -6,14 +6,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import psutil
 import pytest
 
+from hasten.records.plan import NAIVE
 from hasten.records.recipe import Evidence, read_recipe
 from hasten.records.record import from_json
+from hasten.records.trial import Trial
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 
@@ -23,33 +27,41 @@ def _command(*arguments: str) -> list[str]:
 
 
 @pytest.mark.timeout(600)  # minutes of real measuring, which a busy machine stretches
-def test_tune_proves_a_recipe_that_bench_and_prove_accept(tmp_path: Path) -> None:
+def test_a_killed_tune_goes_on_to_a_recipe_that_is_proven_again(tmp_path: Path) -> None:
     """One long test: the whole chain on a task whose loader takes most of the step."""
-    task = f"{PLANTED}:slow_loader"
-    ended = subprocess.run(
-        _command("tune", task, "--out", "out", "--minutes", "1"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    task, out = f"{PLANTED}:slow_loader", tmp_path / "out"
+    command = _command("tune", task, "--out", "out", "--minutes", "1")
+    killed = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    _wait_until(lambda: _tried(out), "no trial was noted")
+    killed.kill()
+    killed.wait()
+    before = _tried(out)
+
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "PROVEN" in ended.stdout
     assert "data-wait" in ended.stdout
+    tried = _tried(out)
+    assert tried[: len(before)] == before
+    assert len(set(tried)) == len(tried), "nothing is tried twice"
 
-    content = (tmp_path / "out/evidence.json").read_bytes()
-    recipe = read_recipe(tmp_path / "out/recipe.toml")
+    content = (out / "evidence.json").read_bytes()
+    recipe = read_recipe(out / "recipe.toml")
     evidence = from_json(content, Evidence, where="evidence.json")
     assert recipe.evidence_sha256 == hashlib.sha256(content).hexdigest()
     assert evidence.verdict == "proven"
     assert "batched_loader" in recipe.plan
     assert evidence.speed is not None
     assert evidence.speed.low > evidence.speed.noise_floor >= 1.01
-    tried = {trial.candidate.technique for trial in evidence.trials}
-    assert len(tried) == len(evidence.trials)
-    lines = (tmp_path / "out/journal.jsonl").read_text().splitlines()
-    assert sum("trial" in json.loads(line) for line in lines) == len(evidence.trials)
-    schema = json.loads((tmp_path / "out/recipe.schema.json").read_text())
+    assert [trial.key() for trial in evidence.trials] == tried
+    assert evidence.diagnosed[0].plan == NAIVE
+    schema = json.loads((out / "recipe.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
+
+    again = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert "trying" not in again.stderr, "it is only proven again"
+    assert json.loads(again.stdout)["proven_again"] == evidence.created
 
     proof = subprocess.run(
         _command("prove", task, "out/recipe.toml", "--json"),
@@ -61,8 +73,18 @@ def test_tune_proves_a_recipe_that_bench_and_prove_accept(tmp_path: Path) -> Non
     assert json.loads(proof.stdout)["verdict"] == "proven"
 
 
-ONE_ARM, BOTH_ARMS = 3, 4
-"""A worker with its two loader workers, while a step is looked into; more once two are timed."""
+def _tried(out: Path) -> list[str]:
+    """The keys of all trials in the journal, in their order."""
+    if not (out / "journal.jsonl").exists():
+        return []
+    lines = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    found = [msgspec.convert(each["trial"], Trial) for each in lines if "trial" in each]
+    return [trial.key() for trial in found]
+
+
+ONE_ARM, BOTH_ARMS = 4, 5
+"""What workers are forked from, one, and its two loader workers, while a step is looked into; more
+once two are timed."""
 
 
 @pytest.mark.parametrize(
@@ -96,13 +118,19 @@ def test_a_stopped_tune_leaves_no_process_and_keeps_its_journal(
 
 def _wait_for(count: int, process: subprocess.Popen[str], journal: Path) -> list[psutil.Process]:
     """Until the journal has begun and so many processes are up."""
+
+    def family() -> list[psutil.Process]:
+        return psutil.Process(process.pid).children(recursive=True)
+
+    _wait_until(lambda: journal.exists() and len(family()) >= count, "the arms did not come up")
+    return family()
+
+
+def _wait_until(condition: Callable[[], object], problem: str) -> None:
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        family = psutil.Process(process.pid).children(recursive=True)
-        if journal.exists() and len(family) >= count:
-            return family
+    while not condition():
+        assert time.monotonic() < deadline, problem
         time.sleep(0.05)
-    raise AssertionError("the arms did not come up")
 
 
 def test_a_killed_tune_leaves_no_process(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import torch
 
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE, Rung
-from hasten.records.trial import Candidate, Trial
+from hasten.records.trial import Offer, Trial
 from hasten.tune import search as searching
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
+from specimens import FINDING
 
 FAULTY = Path(__file__).parents[1] / "tasks" / "faulty.py"
 
@@ -24,24 +25,35 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "LOOKS_S", (0.5, 1.0))
 
 
-def _candidate(technique: str) -> Candidate:
-    return Candidate(
+def _offer(technique: str) -> Offer:
+    return Offer(
         technique=technique,
-        part={},
         rung=Rung.BITWISE,
-        finding="slow-optimizer",
-        bound=2.0,
+        answers=(FINDING.code,),
+        parts=({},),
         changes_data=False,
+        slow_to_prepare=False,
+        refusal=None,
     )
 
 
 def _search(*techniques: str) -> list[Trial]:
     """Tries each, then a harmless one; nothing that was started may be left."""
     before = set(psutil.Process().children(recursive=True))
+    offers = [_offer(each) for each in (*techniques, "harmless")]
     with Lab(f"{FAULTY}:small", seed=0) as lab:
-        prover = Prover(lab, lab.describe().traits, seed=0)
-        search = Search(lab, prover, lambda trial: None, deadline=time.monotonic() + 200)
-        search.run([_candidate(each) for each in (*techniques, "harmless")], lambda words: None)
+        search = Search(
+            lab,
+            Prover(lab, lab.describe().traits, seed=0),
+            offers,
+            {each.technique: each.rung for each in offers},
+            noise_floor=1.01,
+            deadline=time.monotonic() + 200,
+            diagnose=lambda plan: pytest.fail(f"{plan} was kept"),
+            note=lambda trial: None,
+            known={},
+        )
+        search.run([FINDING], lambda words: None)
     assert search.plan == NAIVE
     assert set(psutil.Process().children(recursive=True)) <= before
     return search.trials

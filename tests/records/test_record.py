@@ -25,6 +25,7 @@ from hasten.records.report import ProofReport
 from hasten.records.verdict import NumericsClaim
 from specimens import (
     BENCH,
+    DIAGNOSED,
     ENVIRONMENT,
     GATE,
     INFERENCE,
@@ -93,10 +94,12 @@ def test_a_machine_without_a_compiler_comes_back_from_toml() -> None:
 
 
 def test_evidence_of_a_training_that_gave_no_number_can_be_read_back() -> None:
-    naive = msgspec.structs.replace(PROVEN.naive, losses=(0.5, float("nan"), float("inf")))
-    evidence = msgspec.structs.replace(PROVEN, naive=naive)
+    losses = (0.5, float("nan"), float("inf"))
+    measurement = msgspec.structs.replace(DIAGNOSED.measurement, losses=losses)
+    diagnosed = msgspec.structs.replace(DIAGNOSED, measurement=measurement)
+    evidence = msgspec.structs.replace(PROVEN, diagnosed=(diagnosed,))
     read = from_json(to_json(evidence), Evidence, where="evidence.json")
-    assert read.naive.losses == (0.5, None, None)
+    assert read.naive().measurement.losses == (0.5, None, None)
 
 
 text_values = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -12,7 +12,16 @@ from hasten.records.measurement import Memory
 from hasten.records.recipe import Evidence
 from hasten.records.verdict import Check
 from hasten.report.card import tune_card
-from specimens import CONFIRMATION, FINDING, NOTHING_TO_GAIN, PROVEN, SPEED, UNPROVEN, make_trial
+from specimens import (
+    CONFIRMATION,
+    FINDING,
+    NOTHING_TO_GAIN,
+    PROVEN,
+    SPEED,
+    UNPROVEN,
+    make_trial,
+    with_findings,
+)
 
 replace = msgspec.structs.replace
 
@@ -131,15 +140,13 @@ def test_a_claim_that_was_refuted_says_so() -> None:
 
 
 def test_a_tuning_without_findings_and_trials_says_so() -> None:
-    text = show(replace(NOTHING_TO_GAIN, findings=(), trials=()))
+    text = show(with_findings(replace(NOTHING_TO_GAIN, trials=())))
     assert "No part of a step stands out." in text
     assert "no technique answers these findings" in text
 
 
 def test_a_finding_without_a_place_is_shown_without_one() -> None:
-    (line,) = sections(show(replace(PROVEN, findings=(replace(FINDING, place=None),))))[
-        "Why it was slow"
-    ]
+    (line,) = sections(show(with_findings(PROVEN, replace(FINDING, place=None))))["Why it was slow"]
     assert line.endswith("waiting for the next batch")
 
 
@@ -152,10 +159,9 @@ def hostile(evidence: Evidence) -> Evidence:
         evidence.numerics, checks=(Check(name="start", verdict="proven", why=HOSTILE),)
     )
     return replace(
-        evidence,
+        with_findings(evidence, finding),
         task=HOSTILE,
         why=HOSTILE,
-        findings=(finding,),
         trials=(make_trial(HOSTILE, "failed", HOSTILE),),
         numerics=numerics,
     )

@@ -1,10 +1,12 @@
 """What is tried, in which order, and why something is not."""
 
+from typing import Any
+
 import pytest
 
 from hasten.records.finding import Finding
 from hasten.records.plan import Plan, RawPart, Rung
-from hasten.records.trial import Candidate, Offer, Trial
+from hasten.records.trial import Candidate, Conflict, Offer, Trial
 from hasten.tune.propose import propose
 from specimens import FINDING
 
@@ -22,6 +24,7 @@ def offer(
     parts: tuple[RawPart, ...] = ({},),
     slow: bool = False,
     refusal: str | None = None,
+    **more: Any,
 ) -> Offer:
     return Offer(
         technique=technique,
@@ -31,6 +34,7 @@ def offer(
         changes_data=technique == "loader",
         slow_to_prepare=slow,
         refusal=refusal,
+        **more,
     )
 
 
@@ -122,11 +126,93 @@ def test_an_offer_without_a_setting_worth_a_trial_is_not_tried() -> None:
     assert only(not_tried).why == "it has no setting worth a trial here"
 
 
-@pytest.mark.parametrize("rung", [Rung.PARITY, Rung.CHANGES_TRAINING])
-def test_a_rung_that_cannot_be_proven_is_not_tried(rung: Rung) -> None:
-    tried, not_tried = propose([FINDING], [offer("amp", rung=rung)], FLOOR)
+def test_what_changes_the_training_is_not_tried_unasked() -> None:
+    tried, not_tried = propose([FINDING], [offer("amp", rung=Rung.CHANGES_TRAINING)], FLOOR)
     assert tried == []
-    assert f"on the {rung.replace('_', ' ')} rung" in only(not_tried).why
+    assert "changes the training" in only(not_tried).why
+
+
+def test_another_precision_is_tried_after_what_keeps_it() -> None:
+    offers = [offer("amp", rung=Rung.PARITY), offer("fused", rung=Rung.ROUNDING)]
+    assert names(propose([FINDING], offers, FLOOR)[0]) == ["fused", "amp"]
+
+
+def test_what_leaves_others_nothing_to_do_comes_before_them() -> None:
+    offers = [offer("batched"), offer("resident", instead_of=("batched", "workers"))]
+    assert names(propose([FINDING], offers, FLOOR)[0]) == ["resident", "batched"]
+
+
+RESIDENT = offer("resident", instead_of=("batched",))
+
+
+def test_what_has_nothing_left_to_do_is_not_tried() -> None:
+    plan = Plan(parts={"resident": {}})
+    tried, not_tried = propose([FINDING], [RESIDENT, offer("batched")], FLOOR, plan)
+    assert tried == []
+    assert only(not_tried).why == "resident leaves it nothing to do"
+
+
+def test_what_leaves_a_part_nothing_to_do_takes_its_place() -> None:
+    plan = Plan(parts={"batched": {}, "fused": {}})
+    (candidate,), _ = propose([FINDING], [RESIDENT, offer("batched")], FLOOR, plan)
+    assert candidate.replaces == ("batched",)
+    assert candidate.plan_on(plan) == Plan(parts={"fused": {}, "resident": {}})
+
+
+def test_what_the_plan_has_is_not_tried_again_but_its_other_settings_are() -> None:
+    workers = offer("loader", parts=({"workers": 2}, {"workers": 1}))
+    plan = Plan(parts={"loader": {"workers": 2}})
+    (candidate,), not_tried = propose([FINDING], [workers], FLOOR, plan)
+    assert candidate.part == {"workers": 1}
+    assert candidate.plan_on(plan) == Plan(parts={"loader": {"workers": 1}})
+    assert not_tried == []
+
+
+GRAPH = offer("graph", rung=Rung.BITWISE, brings=("state", "fused", "gone"))
+STATE = offer("state", "other", rung=Rung.ROUNDING, parts=({"kept": True}, {}))
+GONE = offer("gone", "other", parts=(), refusal="no")
+
+
+def test_a_change_takes_along_what_it_could_not_work_without() -> None:
+    plan = Plan(parts={"fused": {"kind": "mine"}})
+    (candidate,), _ = propose([FINDING], [GRAPH, STATE, GONE], FLOOR, plan)
+    assert candidate.along == {"state": {"kept": True}}
+    assert candidate.rung is Rung.ROUNDING, "that of what it brings, where that is deeper"
+    assert candidate.plan_on(plan).parts == {
+        "state": {"kept": True},
+        "fused": {"kind": "mine"},
+        "graph": {},
+    }
+
+
+WHY = "graphs within graphs"
+CONFLICT = Conflict(beside="graph", settings={"mode": ("max",)}, why=WHY)
+
+
+@pytest.mark.parametrize(
+    ("plan", "tried_parts"),
+    [
+        (Plan(parts={"graph": {}}), [{"mode": "default"}]),
+        (Plan(), [{"mode": "max"}, {"mode": "default"}]),
+    ],
+)
+def test_a_combination_that_is_known_to_be_wrong_is_never_tried(
+    plan: Plan, tried_parts: list[RawPart]
+) -> None:
+    parts: tuple[RawPart, ...] = ({"mode": "max"}, {"mode": "default"})
+    compiled = offer("compile", parts=parts, conflicts=(CONFLICT,))
+    tried, not_tried = propose([FINDING], [compiled], FLOOR, plan)
+    assert [each.part for each in tried] == tried_parts
+    if plan.parts:
+        assert only(not_tried).why == f"compile beside graph: {WHY}"
+
+
+def test_a_wrong_combination_is_seen_from_its_other_side_too() -> None:
+    plan = Plan(parts={"compile": {"mode": "max"}})
+    offers = [offer("graph"), offer("compile", "other", conflicts=(CONFLICT,))]
+    tried, not_tried = propose([FINDING], offers, FLOOR, plan)
+    assert tried == []
+    assert WHY in only(not_tried).why
 
 
 @pytest.mark.parametrize(("bound", "is_tried"), [(1.0, False), (FLOOR, False), (1.0201, True)])

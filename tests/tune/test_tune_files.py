@@ -19,14 +19,13 @@ from hasten.techniques.registry import recipe_schema
 from hasten.tune import files
 from hasten.tune.files import (
     EVIDENCE,
-    JOURNAL,
     PREVIOUS,
     RECIPE,
     SCHEMA,
-    Journal,
     make_recipe,
     write_outcome,
 )
+from hasten.tune.journal import JOURNAL, Journal
 from specimens import ENVIRONMENT, FINDING, NOTHING_TO_GAIN, PARTS, PROVEN, UNPROVEN
 
 SCHEMA_BYTES = msgspec.json.encode(recipe_schema())

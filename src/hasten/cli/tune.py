@@ -39,7 +39,7 @@ def tune(
     from hasten.flow import tune as run_tune
     from hasten.report.card import tune_card
     from hasten.report.progress import Progress
-    from hasten.tune.files import JOURNAL
+    from hasten.tune.journal import JOURNAL
 
     try:
         with Progress(Console(stderr=True)) as progress:

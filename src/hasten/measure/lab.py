@@ -16,7 +16,7 @@ from hasten.measure.parts import measure_parts
 from hasten.measure.turns import compare_in_turns
 from hasten.measure.worker import REPLY_LIMIT_S, Worker, WorkerFailure
 from hasten.records.plan import NAIVE, Plan, Rung
-from hasten.records.profile import Bound, ProfileParts
+from hasten.records.profile import Bound, Ceilings, ProfileParts
 from hasten.stats.paired import MARGIN, Interval
 
 PHASE_STEPS = 60
@@ -91,10 +91,11 @@ class Lab:
         tell: Callable[[str], None] = lambda message: None,
         *,
         trace: Path | None = None,
+        ceilings: Ceilings | None = None,
     ) -> ProfileParts:
         """All that is measured of a plan, one after the other in one process, each so that it does
         not spoil the next. Phases must be there; of anything else a note says why it is not.
-        ``trace`` is a file to write some steps to."""
+        ``trace`` is a file to write some steps to; ``ceilings`` are taken where they are known."""
         worker = self.worker()
         try:
             worker.ask(self.start(plan), messages.Started)
@@ -103,7 +104,7 @@ class Lab:
             measured = worker.ask(request, messages.Measured).measurement
             applied = worker.ask(messages.Warm(steps=1), messages.Warmed).applied
             lost = [str(each) for each in applied if each.outcome != "done"]
-            parts = measure_parts(worker, measured, trace, tell)
+            parts = measure_parts(worker, measured, trace, tell, ceilings)
             return msgspec.structs.replace(parts, notes=(*lost, *parts.notes))
         except WorkerFailure as failure:
             raise failure.as_error() from failure

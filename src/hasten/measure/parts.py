@@ -17,7 +17,11 @@ SYNC_STEPS = 5
 
 
 def measure_parts(
-    worker: Worker, measured: Measurement, trace: Path | None, tell: Callable[[str], None]
+    worker: Worker,
+    measured: Measurement,
+    trace: Path | None,
+    tell: Callable[[str], None],
+    ceilings: Ceilings | None = None,
 ) -> ProfileParts:
     """Of a worker whose phases were measured just before. Blocks that are timed come first: the
     profiler, once it was started, makes every later step slower. ``trace`` is a file to write."""
@@ -50,8 +54,9 @@ def measure_parts(
     )
     counted = ask("counting arithmetic", messages.CountWork(), messages.WorkCounted)
     launched = ask("counting launches", messages.CountLaunches(), messages.LaunchesCounted)
-    limits = ask("measuring ceilings", messages.MeasureCeilings(), messages.CeilingsMeasured)
-    ceilings = limits.ceilings if limits else None
+    if ceilings is None:
+        limits = ask("measuring ceilings", messages.MeasureCeilings(), messages.CeilingsMeasured)
+        ceilings = limits.ceilings if limits else None
     peak = ask("following the memory of a step", messages.MeasurePeak(), messages.PeakMeasured)
     traced = trace is not None and ask(
         f"writing a trace to {trace}",

@@ -3,15 +3,17 @@
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from hasten.errors import HastenError
 from hasten.records.applied import Applied
 from hasten.records.environment import Environment
-from hasten.records.finding import Finding
-from hasten.records.measurement import Measurement, Memory
+from hasten.records.measurement import Memory
 from hasten.records.plan import Plan, RawPart, Rung
 from hasten.records.record import Record, from_builtins, parse_toml
 from hasten.records.traits import Traits
 from hasten.records.trial import Trial
+from hasten.records.tuning import Diagnosed, Spent, Worth
 from hasten.records.verdict import Comparison, NumericsClaim, SpeedClaim, Verdict
 
 RECIPE_FORMAT = 1
@@ -71,17 +73,39 @@ class Evidence(Record, frozen=True, kw_only=True):
     verdict: Verdict
     why: str
     seed: int
+    subject: str
+    """The digest of what was tuned, and to what end."""
     environment: Environment
     traits: Traits
-    naive: Measurement
-    findings: tuple[Finding, ...]
+    diagnosed: tuple[Diagnosed, ...]
+    """Where the time went: in the naive training first, then under each plan that was kept."""
     control: Comparison
     trials: tuple[Trial, ...]
     plan: Plan
+    worth: tuple[Worth, ...] = ()
+    dropped: dict[str, str] = msgspec.field(default_factory=dict)
+    """Parts that the search had kept and the plan has not, each with the reason."""
     confirmation: Confirmation | None
     speed: SpeedClaim | None
     numerics: NumericsClaim | None
-    elapsed_s: float
+    spent: Spent
+    proven_again: str = ""
+    """When the search was made whose plan was proven again here; empty where this is that."""
+
+    def naive(self) -> Diagnosed:
+        return self.diagnosed[0]
+
+    def under_plan(self) -> Diagnosed | None:
+        """Where the time goes now; None where that was not measured."""
+        return next((each for each in self.diagnosed[1:] if each.plan == self.plan), None)
+
+    def break_even_rows(self) -> float | None:
+        """Rows of training after which tuning and the longer warm-up are paid back; None where
+        they never are."""
+        if self.speed is None or self.speed.ratio <= 1:
+            return None
+        saved_s = 1 / self.speed.a_rows_per_s - 1 / self.speed.b_rows_per_s
+        return (self.spent.total_s() + max(self.speed.warmup_extra_s, 0.0)) / saved_s
 
 
 def read_recipe(path: Path) -> Recipe:

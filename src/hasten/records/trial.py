@@ -2,8 +2,10 @@
 
 from typing import Literal
 
+import msgspec
+
 from hasten.records.applied import Applied
-from hasten.records.plan import Plan, RawPart, Rung
+from hasten.records.plan import NAIVE, Plan, RawPart, Rung
 from hasten.records.record import Record
 from hasten.records.verdict import Comparison, NumericsClaim
 
@@ -22,6 +24,21 @@ Outcome = Literal[
 ]
 
 
+class Conflict(Record, frozen=True, kw_only=True):
+    """A combination that is known to be wrong, whatever the task."""
+
+    beside: str
+    """The other technique."""
+    why: str
+    settings: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Of one's own part, by name: with any of these values only. None named: with all."""
+
+    def holds(self, part: RawPart, plan: Plan) -> bool:
+        return self.beside in plan.parts and all(
+            part.get(name) in values for name, values in self.settings.items()
+        )
+
+
 class Offer(Record, frozen=True, kw_only=True):
     """What a technique has to say to this task on this machine."""
 
@@ -33,6 +50,11 @@ class Offer(Record, frozen=True, kw_only=True):
     slow_to_prepare: bool
     refusal: str | None
     """Why it cannot apply here; None where it can."""
+    instead_of: tuple[str, ...] = ()
+    """Techniques that have nothing left to do beside this one."""
+    brings: tuple[str, ...] = ()
+    """Techniques that are taken along where they are offered: it could not work without them."""
+    conflicts: tuple[Conflict, ...] = ()
 
 
 class Candidate(Record, frozen=True, kw_only=True):
@@ -42,13 +64,25 @@ class Candidate(Record, frozen=True, kw_only=True):
     finding: str
     bound: float
     changes_data: bool
+    along: dict[str, RawPart] = msgspec.field(default_factory=dict)
+    """Parts of other techniques that it brings, unless the plan has them."""
+    replaces: tuple[str, ...] = ()
+    """Parts of the plan that have nothing left to do beside it."""
 
     def plan_on(self, incumbent: Plan) -> Plan:
-        return incumbent.with_part(self.technique, self.part)
+        kept = incumbent.without(*self.replaces).parts
+        return Plan(parts={**self.along, **kept, self.technique: self.part})
+
+    def key(self) -> str:
+        """The same for the same change, whatever it is an answer to."""
+        settings = ", ".join(f"{name}={value!r}" for name, value in sorted(self.part.items()))
+        return f"{self.technique}({settings})"
 
 
 class Trial(Record, frozen=True, kw_only=True):
     candidate: Candidate
+    on: Plan = NAIVE
+    """The best plan at that time, which it was tried on top of."""
     outcome: Outcome
     why: str
     detail: str = ""
@@ -56,3 +90,11 @@ class Trial(Record, frozen=True, kw_only=True):
     comparison: Comparison | None = None
     numerics: NumericsClaim | None = None
     applied: tuple[Applied, ...] = ()
+
+    def key(self) -> str:
+        """Of a change to a plan: the same in another search."""
+        return trial_key(self.on, self.candidate)
+
+
+def trial_key(on: Plan, candidate: Candidate) -> str:
+    return f"{on.parts} + {candidate.key()}"

@@ -53,10 +53,10 @@ def _section(title: str, body: RenderableType) -> list[RenderableType]:
 
 
 def _findings(evidence: Evidence) -> RenderableType:
-    if not evidence.findings:
+    if not evidence.naive().findings:
         return Text("No part of a step stands out.")
     table = _grid()
-    for finding in evidence.findings:
+    for finding in evidence.naive().findings:
         place = f"  {finding.place}" if finding.place else ""
         title = Text(printable(finding.title)).append(printable(place), style="dim")
         table.add_row(Text(printable(finding.code)), title)
@@ -104,14 +104,14 @@ def _worth(evidence: Evidence) -> RenderableType:
     if confirmation is not None and confirmation.a_memory and confirmation.b_memory:
         before, after = confirmation.a_memory, confirmation.b_memory
         table.add_row("peak memory", f"{peak_memory(before)} -> {peak_memory(after)}")
-    table.add_row("tuning took", duration(evidence.elapsed_s))
+    table.add_row("tuning took", duration(evidence.spent.total_s()))
     return table
 
 
 def _next(evidence: Evidence, out: str) -> list[str]:
     by_hand = [
         f"rewrite   {each.place}: {each.advice}"
-        for each in evidence.findings
+        for each in evidence.naive().findings
         if each.code == REWRITTEN_BY_HAND
     ]
     return [*by_hand, *_next_commands(evidence, out)]

@@ -10,6 +10,7 @@ from torch import nn
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
+from hasten.records.trial import Conflict
 from hasten.step.compiled import CompileCounts, CompiledCall, code_of_its_own
 from hasten.task.pipeline import Pipeline
 from hasten.task.traits import repeated_blocks
@@ -51,6 +52,13 @@ class CompileTechnique(Technique[CompilePart]):
     )
     needs = "On a CPU a C++ compiler; on a GPU triton."
     slow_to_prepare = True
+    conflicts = (
+        Conflict(
+            beside="whole_step_graph",
+            settings={"mode": ("reduce-overhead", "max-autotune")},
+            why="it captures graphs of its own, and these cannot lie within that of a whole step",
+        ),
+    )
 
     def unavailable(self, environment: Environment) -> str | None:
         if environment.device.kind == "cpu" and environment.compiler is None:

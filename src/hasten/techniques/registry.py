@@ -1,6 +1,7 @@
 """All techniques by name, and the decoding of a plan's parts by their owners."""
 
-from typing import Any
+import difflib
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -110,8 +111,25 @@ def decode(plan: Plan, *, where: str = "plan") -> list[tuple[Technique[Any], Par
     for name, raw in plan.parts.items():
         technique = get_technique(name, where=where)
         part = from_builtins(raw, technique.part, where=where, path=f"plan.{name}")
+        _refuse_conflicts(technique, part, plan, where)
         decoded.append((technique, part))
     return sorted(decoded, key=lambda pair: _order(pair[0]))
+
+
+def _refuse_conflicts(technique: Technique[Any], part: Part, plan: Plan, where: str) -> None:
+    raw = msgspec.to_builtins(part)
+    for conflict in technique.conflicts:
+        if not conflict.holds(raw, plan):
+            continue
+        key, other = f"plan.{technique.name}", f"plan.{conflict.beside}"
+        fix = f"Take {key} or {other} out."
+        for setting, values in conflict.settings.items():
+            key = f"{key}.{setting} = {raw[setting]!r}"
+            known = get_args(get_type_hints(technique.part)[setting])
+            allowed = [each for each in known if each not in values]
+            near = difflib.get_close_matches(raw[setting], allowed, n=1, cutoff=0) or allowed
+            fix = f"Use {near[0]!r}, or take {other} out."
+        raise HastenError(f"{where}: {key} cannot be beside {other}: {conflict.why}.", fix=fix)
 
 
 def refusal(technique: Technique[Any], environment: Environment, traits: Traits) -> str | None:
@@ -134,6 +152,9 @@ def _offer(technique: Technique[Any], environment: Environment, traits: Traits) 
         changes_data=technique.stage in (Stage.DATA, Stage.TRANSFER),
         slow_to_prepare=technique.slow_to_prepare,
         refusal=reason,
+        instead_of=technique.instead_of,
+        brings=technique.brings,
+        conflicts=technique.conflicts,
     )
 
 

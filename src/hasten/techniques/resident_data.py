@@ -25,7 +25,7 @@ class ResidentDataTechnique(Technique[ResidentDataPart]):
     part = ResidentDataPart
     stage = Stage.DATA
     rung = Rung.BITWISE
-    answers = ("data-wait",)
+    answers = ("data-wait", "transfer-bound")
     about = (
         "Uploads a TensorDataset once and gathers batches on the device; same batches, same order."
     )

@@ -10,6 +10,7 @@ from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.record import Record
 from hasten.records.traits import Traits
+from hasten.records.trial import Conflict
 from hasten.task.pipeline import Pipeline
 
 
@@ -94,6 +95,11 @@ class Technique(ABC, Generic[P]):
     """Chosen by no level but ULTRA, or by none at all: only where it is asked for by name."""
     instead_of: ClassVar[tuple[str, ...]] = ()
     """Techniques that have nothing left to do beside this one."""
+    brings: ClassVar[tuple[str, ...]] = ()
+    """Techniques that a trial of this one takes along where they are offered: it may not work
+    without them, and they may not pay by themselves."""
+    conflicts: ClassVar[tuple[Conflict, ...]] = ()
+    """What it must not be combined with. Such plans are refused, and never tried."""
 
     def unavailable(self, environment: Environment) -> str | None:
         """Why this machine cannot run it; None where it can."""

@@ -46,6 +46,7 @@ class WholeStepGraphTechnique(Technique[WholeStepGraphPart]):
     )
     needs = "A CUDA device."
     reserved_for = "ultra"
+    brings = ("recurrent_state", "fused_optimizer")
 
     def unavailable(self, environment: Environment) -> str | None:
         return None if environment.device.kind == "cuda" else "there is no CUDA device"

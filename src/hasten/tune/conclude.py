@@ -1,12 +1,17 @@
 """The claims become one outcome. Fails closed: a missing claim is an unproven one."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Literal
 
-from hasten.records.plan import Rung
-from hasten.records.recipe import Confirmation
+import msgspec
+
+from hasten.records.plan import NAIVE, Rung
+from hasten.records.recipe import RECIPE_FORMAT, Confirmation, Evidence
 from hasten.records.trial import Outcome, Trial
-from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
+from hasten.records.tuning import Diagnosed, Spent, Subject
+from hasten.records.verdict import Comparison, NumericsClaim, SpeedClaim, Verdict
+from hasten.tune.settle import Settled
 
 IN_DOUBT: tuple[Outcome, ...] = (
     "no_verdict",
@@ -18,6 +23,68 @@ IN_DOUBT: tuple[Outcome, ...] = (
 )
 """A trial that ended so says nothing about what there is to gain."""
 Conclusion = Literal["recipe", "nothing_to_gain", "unproven"]
+
+
+def evidence_of(
+    subject: Subject,
+    control: Comparison,
+    diagnosed: Sequence[Diagnosed],
+    trials: Sequence[Trial],
+    settled: Settled | None,
+    spent: Spent,
+) -> Evidence:
+    """All that a tuning was, and what it came to."""
+    if settled is None:
+        outcome, verdict, why = conclude(trials, None, None, None)
+    else:
+        outcome, verdict, why = conclude(
+            trials, settled.confirmation, settled.speed, settled.numerics
+        )
+    return Evidence(
+        format=RECIPE_FORMAT,
+        task=subject.task,
+        created=_now(),
+        hasten=subject.hasten,
+        outcome=outcome,
+        verdict=verdict,
+        why=why,
+        seed=subject.seed,
+        subject=subject.digest(),
+        environment=subject.environment,
+        traits=subject.traits,
+        diagnosed=tuple(diagnosed),
+        control=control,
+        trials=tuple(trials),
+        plan=settled.plan if settled else NAIVE,
+        worth=settled.worth if settled else (),
+        dropped=settled.dropped if settled else {},
+        confirmation=settled.confirmation if settled else None,
+        speed=settled.speed if settled else None,
+        numerics=settled.numerics if settled else None,
+        spent=spent,
+    )
+
+
+def proven_again(
+    earlier: Evidence, control: Comparison, settled: Settled, spent: Spent
+) -> Evidence | None:
+    """An earlier tuning of the same subject with claims of today; None where they do not hold."""
+    if not settled.holds() or settled.plan != earlier.plan:
+        return None
+    return msgspec.structs.replace(
+        earlier,
+        created=_now(),
+        control=control,
+        confirmation=settled.confirmation,
+        speed=settled.speed,
+        numerics=settled.numerics,
+        spent=spent,
+        proven_again=earlier.proven_again or earlier.created,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def conclude(

@@ -1,4 +1,4 @@
-"""The files of a tuning: a journal while it goes on, recipe and evidence at its end."""
+"""The files that a tuning comes to: recipe and evidence."""
 
 import hashlib
 import os
@@ -18,37 +18,18 @@ from hasten.records.recipe import (
     RecipeNumerics,
     RecipeSpeed,
 )
-from hasten.records.record import Record, to_json, to_toml
+from hasten.records.record import to_json, to_toml
 
 RECIPE = "recipe.toml"
 PREVIOUS = "recipe.previous.toml"
 EVIDENCE = "evidence.json"
 SCHEMA = "recipe.schema.json"
-JOURNAL = "journal.jsonl"
-
-
-class Journal:
-    """One line of JSON for each thing that was learnt, flushed at once: a stopped tuning keeps
-    what it had. The folder is made with the first line, so that bad input writes nothing."""
-
-    def __init__(self, folder: Path) -> None:
-        _refuse_unusable(folder)
-        self.folder = folder
-        self._begun = False
-
-    def note(self, record: Record) -> None:
-        line = msgspec.json.encode({type(record).__name__.lower(): record})
-        with _writing_into(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (self.folder / JOURNAL).open("ab" if self._begun else "wb") as file:
-                file.write(line + b"\n")
-        self._begun = True
 
 
 def write_outcome(folder: Path, evidence: Evidence, schema: bytes) -> None:
     """Evidence first and recipe last: a recipe that is there is whole. An old one is kept aside,
     since it may have been edited."""
-    with _writing_into(folder):
+    with writing_into(folder):
         folder.mkdir(parents=True, exist_ok=True)
         recipe = folder / RECIPE
         if recipe.exists():
@@ -88,9 +69,9 @@ def recipe_text(recipe: Recipe) -> str:
     return head + to_toml(recipe)
 
 
-def _refuse_unusable(folder: Path) -> None:
+def refuse_unusable(folder: Path) -> None:
     """Asked before anything is measured, so that no work is lost for want of a place."""
-    with _writing_into(folder):
+    with writing_into(folder):
         existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         if not existing.is_dir():
             raise NotADirectoryError(f"{existing} is not a folder")
@@ -99,7 +80,7 @@ def _refuse_unusable(folder: Path) -> None:
 
 
 @contextmanager
-def _writing_into(folder: Path) -> Iterator[None]:
+def writing_into(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

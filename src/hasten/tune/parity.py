@@ -54,16 +54,25 @@ def prove_plan(
             f"{changing} changes the training, which is nothing to prove.",
             fix="Take that part out of the plan.",
         )
-    if rung is not Rung.PARITY:
-        return prover.prove(plan, rung, check_data=True)
-    judged = plan.without(*(name for name in plan.parts if rungs[name] is rung))
-    judged_on = Rung.deepest(rungs[name] for name in judged.parts)
-    claim = prover.prove(plan, judged_on, check_data=True, judged=judged)
-    claim = msgspec.structs.replace(claim, rung=rung)
-    if claim.verdict != "proven":
+    claim = prove_steps(prover, plan, rungs)
+    if rung is not Rung.PARITY or claim.verdict != "proven":
         return claim
     parity = ParityProver(lab, plan, prover.seed, limit_s)
     return claim.with_check(parity.prove(tell), parity.parity)
+
+
+def prove_steps(
+    prover: Prover, plan: Plan, rungs: Mapping[str, Rung], *, check_data: bool = True
+) -> NumericsClaim:
+    """All that steps tell. What changes the precision is left out where they are traced: whether
+    it trains as well, only training tells."""
+    rung = Rung.deepest(rungs[name] for name in plan.parts)
+    if rung is not Rung.PARITY:
+        return prover.prove(plan, rung, check_data=check_data)
+    judged = plan.without(*(name for name in plan.parts if rungs[name] is rung))
+    judged_on = Rung.deepest(rungs[name] for name in judged.parts)
+    claim = prover.prove(plan, judged_on, check_data=check_data, judged=judged)
+    return msgspec.structs.replace(claim, rung=rung)
 
 
 class ParityProver:

@@ -3,52 +3,88 @@
 from collections.abc import Sequence
 
 from hasten.records.finding import Finding
-from hasten.records.plan import Rung
-from hasten.records.trial import Candidate, Offer, Trial
+from hasten.records.plan import NAIVE, Plan, RawPart, Rung
+from hasten.records.trial import Candidate, Offer, Outcome, Trial
 
 
 def propose(
-    findings: Sequence[Finding], offers: Sequence[Offer], noise_floor: float
+    findings: Sequence[Finding],
+    offers: Sequence[Offer],
+    noise_floor: float,
+    plan: Plan = NAIVE,
 ) -> tuple[list[Candidate], list[Trial]]:
-    """What to try, cheap and safe first; and what is not tried, with the reason."""
-    pairs = [
+    """What to try on top of ``plan``, and what is not tried, with the reason.
+
+    What is slow to prepare comes last. Before that the largest bound comes first, and of its
+    answers the safest, and of these those that leave others nothing to do.
+    """
+    answers = [
         (offer, finding, part)
         for finding in findings
         for offer in offers
         if finding.code in offer.answers
         for part in offer.parts or ({},)
+        if plan.parts.get(offer.technique) != part
     ]
-    pairs.sort(key=lambda pair: (pair[0].slow_to_prepare, pair[0].rung.depth(), -pair[1].bound))
-    candidates, not_tried, seen = [], [], set()
-    for offer, finding, part in pairs:
-        key = (offer.technique, tuple(sorted(part.items(), key=str)).__repr__())
-        if key in seen:
-            continue  # it answers two findings; one trial is enough
-        seen.add(key)
-        candidate = Candidate(
-            technique=offer.technique,
-            part=part,
-            rung=offer.rung,
-            finding=finding.code,
-            bound=finding.bound,
-            changes_data=offer.changes_data,
-        )
-        reason = _reason_against(offer)
-        if reason is not None:
-            not_tried.append(Trial(candidate=candidate, outcome="not_tried", why=reason))
-        elif finding.bound <= noise_floor:
-            why = f"could gain {finding.bound:.3f}x at most, and noise here is {noise_floor:.3f}x"
-            not_tried.append(Trial(candidate=candidate, outcome="below_noise", why=why))
+    answers.sort(key=lambda answer: _order(*answer[:2]))
+    candidates: dict[str, Candidate] = {}
+    not_tried: dict[str, Trial] = {}
+    for offer, finding, part in answers:
+        candidate = _candidate(offer, finding, part, offers, plan)
+        key = candidate.key()
+        if key in candidates or key in not_tried:
+            continue  # it answers two findings; one trial is enough, for the larger bound
+        outcome, why = _reason_against(offer, candidate, offers, plan, noise_floor)
+        if outcome is None:
+            candidates[key] = candidate
         else:
-            candidates.append(candidate)
-    return candidates, not_tried
+            not_tried[key] = Trial(candidate=candidate, on=plan, outcome=outcome, why=why)
+    return list(candidates.values()), list(not_tried.values())
 
 
-def _reason_against(offer: Offer) -> str | None:
+def _order(offer: Offer, finding: Finding) -> tuple[bool, float, int, int]:
+    return offer.slow_to_prepare, -finding.bound, offer.rung.depth(), -len(offer.instead_of)
+
+
+def _candidate(
+    offer: Offer, finding: Finding, part: RawPart, offers: Sequence[Offer], plan: Plan
+) -> Candidate:
+    brought = [
+        each
+        for each in offers
+        if each.technique in offer.brings and each.parts and each.technique not in plan.parts
+    ]
+    return Candidate(
+        technique=offer.technique,
+        part=part,
+        rung=Rung.deepest([offer.rung, *(each.rung for each in brought)]),
+        finding=finding.code,
+        bound=finding.bound,
+        changes_data=offer.changes_data,
+        along={each.technique: each.parts[0] for each in brought},
+        replaces=tuple(name for name in offer.instead_of if name in plan.parts),
+    )
+
+
+def _reason_against(
+    offer: Offer, candidate: Candidate, offers: Sequence[Offer], plan: Plan, noise_floor: float
+) -> tuple[Outcome | None, str]:
     if offer.refusal is not None:
-        return offer.refusal
-    if offer.rung in (Rung.PARITY, Rung.CHANGES_TRAINING):
-        return f"it is on the {offer.rung.replace('_', ' ')} rung, which tune does not prove"
+        return "not_tried", offer.refusal
+    if offer.rung is Rung.CHANGES_TRAINING:
+        return "not_tried", "it changes the training, and that was not allowed"
     if not offer.parts:
-        return "it has no setting worth a trial here"
-    return None
+        return "not_tried", "it has no setting worth a trial here"
+    known = {each.technique: each for each in offers}
+    for name in plan.parts:
+        if name in known and offer.technique in known[name].instead_of:
+            return "not_tried", f"{name} leaves it nothing to do"
+    together = candidate.plan_on(plan)
+    for name, part in together.parts.items():
+        for conflict in known[name].conflicts if name in known else ():
+            if conflict.holds(part, together):
+                return "not_tried", f"{name} beside {conflict.beside}: {conflict.why}"
+    if candidate.bound <= noise_floor:
+        most = f"could gain {candidate.bound:.3f}x at most"
+        return "below_noise", f"{most}, and noise here is {noise_floor:.3f}x"
+    return None, ""

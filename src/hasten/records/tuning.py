@@ -1,0 +1,65 @@
+"""What a tuning learns on its way, beside its trials."""
+
+import math
+
+from hasten.records.environment import Environment
+from hasten.records.finding import Finding
+from hasten.records.measurement import Measurement
+from hasten.records.plan import Plan
+from hasten.records.profile import Limit
+from hasten.records.record import Record, digest_of
+from hasten.records.traits import Traits
+
+
+class Subject(Record, frozen=True, kw_only=True):
+    """What is tuned: what was learnt of the same one holds again."""
+
+    task: str
+    seed: int
+    hasten: str
+    environment: Environment
+    traits: Traits
+    sources: dict[str, str]
+    """Digests of the files in which the task and its model are written."""
+
+    def digest(self) -> str:
+        return digest_of(self)
+
+
+class Diagnosed(Record, frozen=True, kw_only=True):
+    """Where the time of a step goes under a plan, and why."""
+
+    plan: Plan
+    measurement: Measurement
+    limit: Limit
+    why: str
+    findings: tuple[Finding, ...]
+    peak_bytes: int | None
+    """Of tensors, at the peak of a step; None where it could not be followed."""
+
+
+class Worth(Record, frozen=True, kw_only=True):
+    """How many times faster the whole plan is with a part than without it, in place."""
+
+    technique: str
+    ratio: float
+    low: float
+    high: float
+    lost: tuple[str, ...] = ()
+    """Techniques that do not apply without it, and are part of its worth."""
+    failure: str = ""
+    """Why it could not be measured; the figures are then 1."""
+
+
+class Spent(Record, frozen=True, kw_only=True):
+    """Seconds by the clock."""
+
+    measuring_s: float = 0.0
+    """Building, profiling and the control, before the search."""
+    search_s: float = 0.0
+    ablation_s: float = 0.0
+    confirmation_s: float = 0.0
+    proof_s: float = 0.0
+
+    def total_s(self) -> float:
+        return math.fsum(getattr(self, name) for name in self.__struct_fields__)

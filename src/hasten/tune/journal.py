@@ -1,0 +1,103 @@
+"""One line of JSON for each thing that a tuning learns, flushed at once: one that is stopped or
+killed goes on from there when it is begun again."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hasten.errors import HastenError
+from hasten.records.record import Record, from_builtins
+from hasten.records.trial import Trial
+from hasten.records.tuning import Diagnosed, Subject
+from hasten.tune.files import refuse_unusable, writing_into
+
+JOURNAL = "journal.jsonl"
+SUBJECT, ENDED = "subject", "ended"
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """By an earlier tuning of the same subject, which was stopped."""
+
+    trials: dict[str, Trial] = field(default_factory=dict)
+    """By their keys."""
+    diagnosed: dict[str, Diagnosed] = field(default_factory=dict)
+    """By their plans."""
+
+
+class Journal:
+    """The folder is made with the first line, so that bad input writes nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        refuse_unusable(folder)
+        self.folder = folder
+        self._begun = False
+
+    def begin(self, subject: Subject) -> Learnt:
+        """What is known already. A journal of another subject, or one that has come to its end, is
+        begun anew."""
+        lines = _whole_lines(self.folder / JOURNAL)
+        learnt = _learnt([each for _, each in lines], subject)
+        if learnt is None:
+            self.note(subject)
+            return Learnt()
+        with writing_into(self.folder):
+            os.truncate(self.folder / JOURNAL, lines[-1][0])  # what was cut off would spoil more
+        self._begun = True
+        return learnt
+
+    def note(self, record: Record) -> None:
+        self._write(type(record).__name__.lower(), record)
+
+    def end(self) -> None:
+        self._write(ENDED, True)
+
+    def _write(self, name: str, value: object) -> None:
+        line = msgspec.json.encode({name: value})
+        with writing_into(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / JOURNAL).open("ab" if self._begun else "wb") as file:
+                file.write(line + b"\n")
+        self._begun = True
+
+
+def _whole_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Each with the byte behind it. The last one may have been cut off, and is then left out."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return []
+    found, end = [], 0
+    for line in content.splitlines(keepends=True):
+        end += len(line)
+        try:
+            read = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            break
+        if not isinstance(read, dict) or not line.endswith(b"\n"):
+            break
+        found.append((end, read))
+    return found
+
+
+def _learnt(lines: list[dict[str, Any]], subject: Subject) -> Learnt | None:
+    """None where they are of another subject or version, or nobody's, or came to an end."""
+    if not lines or SUBJECT not in lines[0] or any(ENDED in each for each in lines):
+        return None
+    learnt = Learnt()
+    try:
+        if from_builtins(lines[0][SUBJECT], Subject, where=JOURNAL) != subject:
+            return None
+        for line in lines:
+            if "trial" in line:
+                trial = from_builtins(line["trial"], Trial, where=JOURNAL)
+                learnt.trials[trial.key()] = trial
+            elif "diagnosed" in line:
+                diagnosed = from_builtins(line["diagnosed"], Diagnosed, where=JOURNAL)
+                learnt.diagnosed[str(diagnosed.plan.parts)] = diagnosed
+    except HastenError:
+        return None
+    return learnt

@@ -1,0 +1,92 @@
+"""What the search has found becomes a plan that is held to its claims: each part pays in place, the
+training stays the same, and it is faster in processes that are started anew."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hasten.measure.lab import Lab
+from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.recipe import Confirmation
+from hasten.records.tuning import Worth
+from hasten.records.verdict import NumericsClaim, SpeedClaim
+from hasten.tune.ablate import ablate, idle
+from hasten.tune.confirm import claim_speed, confirm
+from hasten.tune.parity import prove_plan
+from hasten.tune.prove import Prover
+from hasten.tune.spending import Stopwatch
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Settled:
+    plan: Plan
+    worth: tuple[Worth, ...]
+    numerics: NumericsClaim
+    confirmation: Confirmation
+    speed: SpeedClaim | None
+    dropped: dict[str, str]
+    """Parts of the search's plan that are not in this one, each with the reason."""
+
+    def holds(self) -> bool:
+        fast = self.speed is not None and self.speed.verdict == "proven"
+        return fast and self.numerics.verdict == "proven"
+
+
+class Settler:
+    def __init__(
+        self,
+        lab: Lab,
+        prover: Prover,
+        rungs: Mapping[str, Rung],
+        *,
+        noise_floor: float,
+        parity_s: float,
+        watch: Stopwatch,
+        tell: Tell,
+    ) -> None:
+        """``prover`` is a fresh one, of another seed than the search's. ``parity_s`` is what may
+        be spent on training in another precision."""
+        self._lab, self._prover, self._rungs = lab, prover, rungs
+        self._floor, self._parity_s = noise_floor, parity_s
+        self._watch, self._tell = watch, tell
+
+    def settle(self, plan: Plan, worth: tuple[Worth, ...] | None = None) -> Settled:
+        """``worth`` of the parts of the same plan, where it is known already."""
+        dropped: dict[str, str] = {}
+        if worth is None:
+            plan, worth = self._prune(plan, dropped)
+        claim = self._prove(plan)
+        precise = plan.without(*(each for each in plan.parts if self._rungs[each] is Rung.PARITY))
+        if claim.verdict != "proven" and plan != precise != NAIVE:
+            # All else may hold without the other precision.
+            dropped |= {name: claim.why() for name in plan.parts if name not in precise.parts}
+            plan, worth = self._prune(precise, dropped)
+            claim = self._prove(plan)
+        with self._watch.over("confirmation_s"):
+            confirmation = confirm(self._lab, NAIVE, plan, self._floor, self._tell)
+        return Settled(
+            plan=plan,
+            worth=worth,
+            numerics=claim,
+            confirmation=confirmation,
+            speed=claim_speed(confirmation, self._floor),
+            dropped=dropped,
+        )
+
+    def _prune(self, plan: Plan, dropped: dict[str, str]) -> tuple[Plan, tuple[Worth, ...]]:
+        """Until no part makes the plan slower."""
+        with self._watch.over("ablation_s"):
+            worth = ablate(self._lab, plan, self._tell)
+            while useless := idle(worth):
+                dropped[useless[0]] = "the plan is faster without it, once the others are there"
+                plan = plan.without(useless[0])
+                worth = ablate(self._lab, plan, self._tell)
+        return plan, worth
+
+    def _prove(self, plan: Plan) -> NumericsClaim:
+        self._tell("proving that the training stays the same, from another seed")
+        with self._watch.over("proof_s"):
+            return prove_plan(
+                self._prover, self._lab, plan, self._rungs, self._parity_s, self._tell
+            )

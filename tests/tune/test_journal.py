@@ -1,0 +1,89 @@
+"""What a stopped tuning has learnt is known to the next one of the same subject, to no other."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hasten.records.plan import Plan
+from hasten.records.tuning import Subject
+from hasten.tune.journal import JOURNAL, Journal, Learnt
+from specimens import DIAGNOSED, ENVIRONMENT, TRAITS, make_trial
+
+SUBJECT = Subject(
+    task="train.py:make_task",
+    seed=0,
+    hasten="0.1.0",
+    environment=ENVIRONMENT,
+    traits=TRAITS,
+    sources={"train.py": "d" * 64},
+)
+TRIAL = make_trial("batched_loader")
+LATER = msgspec.structs.replace(DIAGNOSED, plan=Plan(parts={"batched_loader": {}}))
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    journal = Journal(tmp_path)
+    assert journal.begin(SUBJECT) == Learnt()
+    for record in (DIAGNOSED, TRIAL, LATER):
+        journal.note(record)
+    return tmp_path
+
+
+def test_the_same_subject_knows_it_all_and_goes_on(stopped: Path) -> None:
+    journal = Journal(stopped)
+    learnt = journal.begin(SUBJECT)
+    assert learnt.trials == {TRIAL.key(): TRIAL}
+    assert list(learnt.diagnosed.values()) == [DIAGNOSED, LATER]
+    other = make_trial("compile", "not_faster")
+    journal.note(other)
+    assert set(Journal(stopped).begin(SUBJECT).trials) == {TRIAL.key(), other.key()}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"task": "other.py:make_task"},
+        {"seed": 1},
+        {"hasten": "0.2.0"},
+        {"sources": {"train.py": "e" * 64}},
+        {"environment": msgspec.structs.replace(ENVIRONMENT, cpu="another")},
+    ],
+)
+def test_another_subject_begins_anew(stopped: Path, change: dict[str, object]) -> None:
+    other = msgspec.structs.replace(SUBJECT, **change)
+    assert Journal(stopped).begin(other) == Learnt()
+    assert len((stopped / JOURNAL).read_text().splitlines()) == 1
+
+
+def test_one_that_came_to_its_end_is_not_gone_on_with(stopped: Path) -> None:
+    journal = Journal(stopped)
+    journal.begin(SUBJECT)
+    journal.end()
+    assert Journal(stopped).begin(SUBJECT) == Learnt()
+
+
+def test_a_line_that_was_cut_off_is_not_known(stopped: Path) -> None:
+    path = stopped / JOURNAL
+    content = path.read_bytes()
+    path.write_bytes(content[:-40])
+    learnt = Journal(stopped).begin(SUBJECT)
+    assert list(learnt.diagnosed.values()) == [DIAGNOSED]
+    assert learnt.trials == {TRIAL.key(): TRIAL}
+    journal = Journal(stopped)
+    journal.begin(SUBJECT)
+    journal.note(LATER)
+    assert list(Journal(stopped).begin(SUBJECT).diagnosed.values()) == [DIAGNOSED, LATER]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]\n", b'{"subject": 3}\n', b"{}\n" * 3])
+def test_what_is_no_journal_is_begun_anew(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / JOURNAL).write_bytes(content)
+    assert Journal(tmp_path).begin(SUBJECT) == Learnt()
+
+
+def test_lines_of_another_version_are_not_known(stopped: Path) -> None:
+    path = stopped / JOURNAL
+    path.write_text(path.read_text().replace('"outcome"', '"came_to"'))
+    assert Journal(stopped).begin(SUBJECT) == Learnt()

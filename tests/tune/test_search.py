@@ -1,0 +1,230 @@
+"""The ratchet, with arms that only pretend: what is tried, on what, and how often."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from hasten.errors import HastenError
+from hasten.records.applied import Applied
+from hasten.records.finding import Finding
+from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.trial import Offer, Trial
+from hasten.records.verdict import Check, Comparison, NumericsClaim, Verdict
+from hasten.tune import search as searching
+from hasten.tune.search import MOST_TRIES, Search
+from specimens import make_comparison
+
+FLOOR = 1.02
+
+
+def finding(code: str, bound: float = 2.0) -> Finding:
+    return Finding(code=code, title=code, advice="", place=None, cost_s=0.1, bound=bound)
+
+
+def offer(technique: str, answers: str = "slow", rung: Rung = Rung.BITWISE) -> Offer:
+    return Offer(
+        technique=technique,
+        rung=rung,
+        answers=(answers,),
+        parts=({},),
+        changes_data=False,
+        slow_to_prepare=False,
+        refusal=None,
+    )
+
+
+class PretendedArm:
+    """Of a plan; it is its own worker."""
+
+    def __init__(self, plan: Plan, skipped: str | None) -> None:
+        self.plan = plan
+        self.worker = self
+        applied = Applied(technique=str(skipped), outcome="skipped", why="cannot")
+        self.applied = (applied,) if skipped in plan.parts else ()
+
+    def fell_back(self) -> Applied | None:
+        return self.applied[0] if self.applied else None
+
+    def read(self) -> None: ...
+    def pause(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass
+class World:
+    """How fast plans are, and what is found of them."""
+
+    speed: Callable[[Plan], float]
+    found: Callable[[Plan], Sequence[Finding]] = lambda plan: [finding("slow")]
+    refuted: str | None = None
+    skipped: str | None = None
+    seconds_left: float = 100.0
+    notes: list[Any] = field(default_factory=list)
+    compared: list[tuple[str, str]] = field(default_factory=list)
+
+    def arms(self, *plans: Plan, **_: object) -> list[PretendedArm]:
+        return [PretendedArm(plan, self.skipped) for plan in plans]
+
+    def close_workers(self) -> None: ...
+
+    def compare(self, a: PretendedArm, b: PretendedArm, **_: object) -> Comparison:
+        self.compared.append((str(a.plan), str(b.plan)))
+        return make_comparison(self.speed(b.plan) / self.speed(a.plan))
+
+    def prove(self, prover: object, plan: Plan, rungs: object, **_: object) -> NumericsClaim:
+        verdict: Verdict = "refuted" if self.refuted in plan.parts else "proven"
+        check = Check(name="rounding", verdict=verdict, why=f"{verdict} here")
+        return NumericsClaim(rung=Rung.ROUNDING, verdict=verdict, checks=(check,))
+
+    def search(self, *offers: Offer, known: Mapping[str, Trial] | None = None) -> Search:
+        made = Search(
+            self,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            offers,
+            {each.technique: each.rung for each in offers},
+            noise_floor=FLOOR,
+            deadline=time.monotonic() + self.seconds_left,
+            diagnose=self.found,
+            note=self.notes.append,
+            known=known or {},
+        )
+        made.run(self.found(NAIVE), lambda words: None)
+        return made
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
+    def make(**settings: Any) -> World:
+        made = World(**settings)
+        monkeypatch.setattr(searching, "compare", made.compare)
+        monkeypatch.setattr(searching, "prove_steps", made.prove)
+        return made
+
+    return make
+
+
+MakeWorld = Callable[..., World]
+
+
+def by_parts(**factors: float) -> Callable[[Plan], float]:
+    """Each part makes a plan so many times faster, whatever else is in it."""
+
+    def speed(plan: Plan) -> float:
+        product = 1.0
+        for name in plan.parts:
+            product *= factors.get(name, 1.0)
+        return product
+
+    return speed
+
+
+def rows(search: Search) -> list[tuple[str, str]]:
+    return [(each.candidate.technique, each.outcome) for each in search.trials]
+
+
+def test_each_change_is_tried_on_top_of_what_was_kept(world: MakeWorld) -> None:
+    here = world(speed=by_parts(a=1.5, b=2.0))
+    search = here.search(offer("a"), offer("b"))
+    assert search.plan == Plan(parts={"a": {}, "b": {}})
+    assert here.compared == [("naive", "a"), ("a", "a + b")]
+    assert search.best() == pytest.approx(3.0)
+    assert [each.on for each in search.trials] == [NAIVE, Plan(parts={"a": {}})]
+
+
+def test_what_is_not_faster_is_not_kept(world: MakeWorld) -> None:
+    search = world(speed=by_parts(a=0.9)).search(offer("a"))
+    assert (search.plan, rows(search)) == (NAIVE, [("a", "not_faster")])
+
+
+def test_what_is_faster_and_another_training_is_not_kept(world: MakeWorld) -> None:
+    search = world(speed=by_parts(a=2.0, b=1.5), refuted="a").search(offer("a"), offer("b"))
+    assert search.plan == Plan(parts={"b": {}})
+    assert rows(search) == [("a", "refuted"), ("b", "kept")]
+
+
+def test_after_a_gain_it_looks_again_at_what_costs_most(world: MakeWorld) -> None:
+    """And what costs nothing any more is not answered."""
+
+    def found(plan: Plan) -> list[Finding]:
+        if "loader" in plan.parts:
+            return [finding("launches", 3.0), finding("data", 1.001)]
+        return [finding("data", 5.0), finding("optimizer", 1.5)]
+
+    here = world(speed=by_parts(loader=2.0, graph=1.5, fused=1.2, workers=1.2), found=found)
+    search = here.search(
+        offer("loader", "data"),
+        offer("workers", "data"),
+        offer("fused", "optimizer"),
+        offer("graph", "launches"),
+    )
+    assert rows(search) == [("loader", "kept"), ("workers", "below_noise"), ("graph", "kept")]
+    assert here.compared == [("naive", "loader"), ("loader", "loader + graph")]
+
+
+def test_what_did_not_pay_may_pay_on_another_plan(world: MakeWorld) -> None:
+    def speed(plan: Plan) -> float:
+        both = {"layout", "half"} <= set(plan.parts)
+        return by_parts(layout=0.8, half=1.5)(plan) * (2.0 if both else 1.0)
+
+    search = world(speed=speed).search(offer("layout"), offer("half"))
+    assert rows(search) == [("layout", "not_faster"), ("half", "kept"), ("layout", "kept")]
+
+
+@pytest.mark.parametrize("count", [4, 8, 16])
+def test_trials_grow_with_the_changes_and_no_faster(world: MakeWorld, count: int) -> None:
+    names = [f"t{number}" for number in range(count)]
+    here = world(speed=by_parts(**dict.fromkeys(names[1::2], 1.5)))
+    here.search(*map(offer, names))
+    assert len(here.compared) <= MOST_TRIES * count
+
+
+def test_a_refuted_change_is_not_tried_again(world: MakeWorld) -> None:
+    here = world(speed=by_parts(a=2.0, b=1.5, c=1.5), refuted="a")
+    search = here.search(offer("a"), offer("b"), offer("c"))
+    assert [name for name, _ in rows(search)].count("a") == 1
+
+
+def test_a_change_that_does_not_apply_is_tried_again_on_another_plan(world: MakeWorld) -> None:
+    here = world(speed=by_parts(b=1.5), skipped="a")
+    search = here.search(offer("a"), offer("b"))
+    assert rows(search) == [("a", "not_tried"), ("b", "kept"), ("a", "not_tried")]
+    assert search.trials[0].why == "a: skipped (cannot)"
+
+
+def test_another_precision_is_kept_until_training_tells(world: MakeWorld) -> None:
+    search = world(speed=by_parts(half=1.5)).search(offer("half", rung=Rung.PARITY))
+    (trial,) = search.trials
+    assert trial.outcome == "kept"
+    assert trial.why == "whether it trains as well is judged in the end"
+
+
+def test_without_time_the_rest_is_said_to_be_untried(world: MakeWorld) -> None:
+    here = world(speed=by_parts(a=2.0), seconds_left=1.0)
+    search = here.search(offer("a"), offer("b"))
+    assert rows(search) == [("a", "out_of_time"), ("b", "out_of_time")]
+    assert here.compared == []
+
+
+def test_what_an_earlier_search_has_tried_is_not_tried_again(world: MakeWorld) -> None:
+    first = world(speed=by_parts(a=1.5, c=2.0))
+    stopped = first.search(offer("a"), offer("b")).trials
+    again = world(speed=by_parts(a=1.5, c=2.0))
+    search = again.search(
+        offer("a"), offer("b"), offer("c"), known={each.key(): each for each in stopped}
+    )
+    assert search.plan == Plan(parts={"a": {}, "c": {}})
+    assert again.compared == [("a", "a + c"), ("a + c", "a + c + b")]
+    assert [each.candidate.technique for each in again.notes] == ["c", "b"], "the new ones only"
+
+
+def test_a_plan_that_cannot_be_looked_at_keeps_the_findings_of_before(world: MakeWorld) -> None:
+    def found(plan: Plan) -> list[Finding]:
+        if plan.parts:
+            raise HastenError("The profiler failed.", fix="")
+        return [finding("slow")]
+
+    search = world(speed=by_parts(a=1.5, b=1.5), found=found).search(offer("a"), offer("b"))
+    assert search.plan == Plan(parts={"a": {}, "b": {}})

@@ -1,0 +1,108 @@
+"""From the search's plan to one that is held to its claims, with what it is made of pretended."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hasten.records.plan import Plan, Rung
+from hasten.records.tuning import Worth
+from hasten.records.verdict import Check, NumericsClaim, Verdict
+from hasten.tune import settle as settling
+from hasten.tune.settle import Settled, Settler
+from hasten.tune.spending import Stopwatch
+from specimens import CONFIRMATION
+
+RUNGS = {"loader": Rung.BITWISE, "fused": Rung.ROUNDING, "half": Rung.PARITY}
+
+
+def worth_of(plan: Plan, **ratios: float) -> tuple[Worth, ...]:
+    return tuple(
+        Worth(technique=name, ratio=ratio, low=0.99 * ratio, high=1.01 * ratio)
+        for name in plan.parts
+        for ratio in [ratios.get(name, 1.5)]
+    )
+
+
+@pytest.fixture
+def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settled]:
+    def run(
+        *parts: str,
+        ratios: dict[str, float] | None = None,
+        refuted: tuple[str, ...] = (),
+        worth: tuple[Worth, ...] | None = None,
+    ) -> Settled:
+        def prove(prover: object, lab: object, plan: Plan, *_: object) -> NumericsClaim:
+            wrong = [name for name in plan.parts if name in refuted]
+            verdict: Verdict = "refuted" if wrong else "proven"
+            check = Check(name="parity", verdict=verdict, why=f"{wrong} trains worse")
+            return NumericsClaim(rung=Rung.PARITY, verdict=verdict, checks=(check,))
+
+        def ablate(lab: object, plan: Plan, tell: object) -> tuple[Worth, ...]:
+            return worth_of(plan, **(ratios or {}))
+
+        monkeypatch.setattr(settling, "prove_plan", prove)
+        monkeypatch.setattr(settling, "ablate", ablate)
+        monkeypatch.setattr(settling, "confirm", lambda *_: CONFIRMATION)
+        nothing: Any = None
+        settler = Settler(
+            nothing,
+            nothing,
+            RUNGS,
+            noise_floor=1.01,
+            parity_s=1.0,
+            watch=Stopwatch(),
+            tell=lambda words: None,
+        )
+        return settler.settle(Plan(parts={name: {} for name in parts}), worth)
+
+    return run
+
+
+Settle = Callable[..., Settled]
+
+
+def test_a_plan_whose_parts_pay_and_hold_stays(settle: Settle) -> None:
+    settled = settle("loader", "fused")
+    assert list(settled.plan.parts) == ["loader", "fused"]
+    assert [each.technique for each in settled.worth] == ["loader", "fused"]
+    assert settled.dropped == {}
+    assert settled.holds()
+
+
+def test_a_part_without_which_the_plan_is_faster_is_dropped(settle: Settle) -> None:
+    settled = settle("loader", "fused", ratios={"loader": 0.9})
+    assert list(settled.plan.parts) == ["fused"]
+    assert "faster without it" in settled.dropped["loader"]
+
+
+def test_a_part_that_neither_pays_nor_costs_in_place_stays(settle: Settle) -> None:
+    """It was faster when it was tried, and the noise hides what it is worth now."""
+    assert "loader" in settle("loader", "fused", ratios={"loader": 1.0}).plan.parts
+
+
+def test_a_precision_that_trains_worse_is_dropped_and_the_rest_is_proven(settle: Settle) -> None:
+    settled = settle("loader", "half", refuted=("half",))
+    assert list(settled.plan.parts) == ["loader"]
+    assert settled.numerics.verdict == "proven"
+    assert settled.dropped == {"half": "['half'] trains worse"}
+
+
+def test_a_precision_alone_that_trains_worse_is_refuted(settle: Settle) -> None:
+    settled = settle("half", refuted=("half",))
+    assert list(settled.plan.parts) == ["half"]
+    assert settled.numerics.verdict == "refuted"
+    assert not settled.holds()
+
+
+def test_what_fails_without_a_precision_in_it_is_not_tried_in_another_way(settle: Settle) -> None:
+    settled = settle("loader", "fused", refuted=("fused",))
+    assert settled.numerics.verdict == "refuted"
+    assert list(settled.plan.parts) == ["loader", "fused"]
+
+
+def test_worth_that_is_known_is_not_measured_again(settle: Settle) -> None:
+    known = worth_of(Plan(parts={"loader": {}, "fused": {}}), loader=0.5)
+    settled = settle("loader", "fused", worth=known)
+    assert settled.worth == known
+    assert settled.dropped == {}
