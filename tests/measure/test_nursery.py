@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from hasten.errors import HastenError
 from hasten.measure import messages
 from hasten.measure.lab import Lab
-from hasten.measure.nursery import Nursery
+from hasten.measure.nursery import Forked, Nursery
 from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.plan import NAIVE
 
@@ -75,9 +76,63 @@ def test_all_that_was_forked_ends_with_it(tmp_path: Path) -> None:
     worker.close()
 
 
+def test_one_that_is_killed_is_replaced_and_its_workers_are_said_to_have_failed() -> None:
+    with Lab(TASK, seed=0) as lab:
+        lab.describe()
+        worker = lab.worker()
+        nursery = lab._nursery
+        assert nursery is not None
+        nursery._process.kill()
+        with pytest.raises(WorkerFailure, match="signal 9"):
+            worker.ask(lab.start(NAIVE), messages.Started)
+        assert lab.describe().traits.model.parameters == 676
+
+
+def test_one_that_is_interrupted_answers_nobody_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next one would get the answer to another's question."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    nursery = Nursery(tmp_path / "nursery.log")
+    before = psutil.Process().num_fds()
+    with monkeypatch.context() as patched:
+        patched.setattr("hasten.measure.nursery.select.select", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            Worker(tmp_path / "log", nursery)
+    assert nursery.has_ended
+    with pytest.raises(HastenError, match=r"has ended \(signal 9\)"):
+        Worker(tmp_path / "log", nursery)
+    assert psutil.Process().num_fds() < before
+
+
+SETTING_A_VARIABLE = """
+import os
+os.environ["TORCH_COMPILE_DISABLE"] = "1"
+from planted import small
+"""
+
+
+def test_a_task_that_sets_variables_is_run_in_processes_that_are_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be read while what others would have loaded is loaded."""
+    (tmp_path / "setting.py").write_text(SETTING_A_VARIABLE)
+    monkeypatch.setenv("PYTHONPATH", str(PLANTED.parent), prepend=":")
+    for task, forked in ((f"{tmp_path}/setting.py:small", False), (TASK, True)):
+        with Lab(task, seed=0) as lab:
+            lab.describe()
+            assert isinstance(lab.worker()._process, Forked) is forked
+
+
 def test_one_that_cannot_load_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch of this kind')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    with Lab(TASK, seed=0) as lab, pytest.raises(HastenError, match="forked from ended") as caught:
+    with (
+        Lab(TASK, seed=0) as lab,
+        pytest.raises(HastenError, match=r"has ended \(exit code 1\)") as caught,
+    ):
         lab.describe()
     assert "no torch of this kind" in caught.value.detail

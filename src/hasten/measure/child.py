@@ -53,15 +53,18 @@ from hasten.techniques import registry
 class Child:
     """The state of one worker: the task by its name and, once started, a run of it."""
 
-    def __init__(self, began: float) -> None:
-        """``began`` is when the process was started, by the clock that all processes share."""
+    def __init__(self, began: float, loaded_s: float) -> None:
+        """``began`` is when the process was started, by the clock that all processes share;
+        ``loaded_s`` is what loading took that building the task would else have done."""
         self._factories: dict[str, Factory] = {}
         self._run: Run | None = None
         self._masks: MaskWatch | None = None
         self._batches: Iterator[Any] = iter(())
         self._evaluation: Evaluation | None = None
         self._import_s = time.monotonic() - began
+        self._loaded_s = loaded_s
         self._build_s = 0.0
+        self._variables = _variables()
 
     def answer(self, request: messages.AnyRequest) -> messages.Reply:
         match request:
@@ -170,6 +173,7 @@ class Child:
             schema=msgspec.json.encode(registry.recipe_schema()),
             task_place=place_of(self._factories[request.task]),
             model_place=_model_place(task),
+            sets_variables=_variables() != self._variables,
         )
 
     def _start(self, request: messages.Start) -> messages.Started:
@@ -188,7 +192,7 @@ class Child:
         self._masks = MaskWatch(task.model) if request.watch_masks else None
         self._run = Run(Pipeline.from_task(task), request.plan)
         self._batches = self._run.endless()
-        self._build_s = time.perf_counter() - start
+        self._build_s = time.perf_counter() - start + self._loaded_s
         return messages.Started(
             applied=tuple(self._run.applied),
             state=digests.digest_state(self._run.pipeline),
@@ -251,12 +255,17 @@ def _model_place(task: Task) -> Place | None:
     return place_of(forward)
 
 
-def serve(requests: int, replies: int, began: float) -> None:
+def _variables() -> dict[str, str]:
+    """Of the environment, but for one that torch sets itself, and reads when it is needed."""
+    return {name: each for name, each in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
+
+
+def serve(requests: int, replies: int, began: float, loaded_s: float = 0.0) -> None:
     """Answer until the other side closes its end."""
     # Written without Python's lock, which a hung task may hold.
     faulthandler.register(messages.DUMP_STACKS)
     sys.path.insert(0, str(Path.cwd()))
-    child = Child(began)
+    child = Child(began, loaded_s)
     while header := os.read(requests, 4):
         body = _read_exactly(requests, struct.unpack("<I", header)[0])
         request = msgspec.msgpack.decode(body, type=messages.AnyRequest)

@@ -20,8 +20,6 @@ from hasten.records.profile import Bound, Ceilings, ProfileParts
 from hasten.stats.paired import MARGIN, Interval
 
 PHASE_STEPS = 60
-FORKS = sys.platform == "linux"
-"""Elsewhere libraries that torch loads do not survive it."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,8 @@ class Lab:
         self._folder = tempfile.TemporaryDirectory(prefix="hasten-")
         self.folder = Path(self._folder.name)
         self._nursery: Nursery | None = None
+        self._forks = sys.platform == "linux"
+        """Elsewhere libraries that torch loads do not survive it."""
         self._open: list[Worker] = []
         self._made = 0
 
@@ -61,13 +61,17 @@ class Lab:
     def worker(self, *, anew: bool = False) -> Worker:
         """A fresh process: forked from one that has loaded torch, or started ``anew``. Close it
         when it is done with; else leaving the lab does."""
-        if self._nursery is None and not anew and FORKS:
-            self._nursery = Nursery(self.folder / "nursery.log")
         self._made += 1
         log = self.folder / f"worker-{self._made}.log"
-        worker = Worker(log, None if anew else self._nursery)
+        worker = Worker(log, self._living_nursery() if self._forks and not anew else None)
         self._open.append(worker)
         return worker
+
+    def _living_nursery(self) -> Nursery:
+        """A new one where the last was killed, and all that was forked from it."""
+        if self._nursery is None or self._nursery.has_ended:
+            self._nursery = Nursery(self.folder / "nursery.log")
+        return self._nursery
 
     def close_workers(self) -> None:
         while self._open:
@@ -79,7 +83,9 @@ class Lab:
         worker = self.worker()
         try:
             request = messages.Describe(task=task or self.task, seed=self.seed, plans=plans)
-            return worker.ask(request, messages.Described)
+            described = worker.ask(request, messages.Described)
+            self._forks = self._forks and not described.sets_variables
+            return described
         except WorkerFailure as failure:
             raise failure.as_error() from failure
         finally:
@@ -92,11 +98,13 @@ class Lab:
         *,
         trace: Path | None = None,
         ceilings: Ceilings | None = None,
+        anew: bool = False,
     ) -> ProfileParts:
         """All that is measured of a plan, one after the other in one process, each so that it does
         not spoil the next. Phases must be there; of anything else a note says why it is not.
-        ``trace`` is a file to write some steps to; ``ceilings`` are taken where they are known."""
-        worker = self.worker()
+        ``trace`` is a file to write some steps to; ``ceilings`` are taken where they are known.
+        What starting takes, and the memory of the process, is that of others only ``anew``."""
+        worker = self.worker(anew=anew)
         try:
             worker.ask(self.start(plan), messages.Started)
             tell("measuring where the time of a step goes")

@@ -50,6 +50,8 @@ class Described(Reply, frozen=True, kw_only=True):
     """JSON Schema of a recipe with the techniques that are known there."""
     task_place: Place | None
     model_place: Place | None
+    sets_variables: bool
+    """Whether the task changes the environment of its process, which libraries may read late."""
 
 
 class Start(Request, frozen=True, kw_only=True):

@@ -1,9 +1,10 @@
 """A process that has loaded torch, from which workers are forked: loading takes seconds, and a tune
 starts dozens of workers.
 
-No code of the user's runs in it, so a worker begins as one that has loaded all by itself. But
-workers that are forked share the places of code and data in memory and the order of sets, by which
-processes that are started anew differ from each other; what is claimed is measured in these.
+No code of the user's runs in it. Workers that are forked share the places of code and data in
+memory and the order of sets, by which processes that are started anew differ from each other, and
+what torch's compiler has read from the environment: what is claimed is measured in processes that
+are started anew, and a task that sets variables of the environment has no others.
 """
 
 import importlib
@@ -15,6 +16,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from hasten.errors import HastenError
@@ -52,18 +54,24 @@ class Nursery:
         """A worker in a process group of its own, with these descriptors, which stay ours too."""
         return Forked(self, self.ask(b"fork", requests, replies, prints))
 
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
     def ask(self, message: bytes, *descriptors: int) -> int:
+        how = f"gave no answer in {ANSWER_LIMIT_S:.0f} s"
         try:
-            socket.send_fds(self._socket, [message], descriptors)
-            ready = select.select([self._socket], [], [], ANSWER_LIMIT_S)[0]
-            answer = self._socket.recv(NUMBER.size) if ready else b""
+            answer = self._exchange(message, descriptors)
         except OSError:
-            answer = b""
+            answer, how = b"", f"has ended ({self._end()})"
+        except BaseException:
+            self.close()  # else the next one would get the answer to this question
+            raise
         if not answer:
             self.close()
             raise HastenError(
-                "The process that training processes are forked from ended or hung.",
-                fix="Check that `import torch` works here; the lines above are what it printed.",
+                f"The process that training processes are forked from {how}.",
+                fix="Run it again; if that does not help, check that `import torch` works here.",
                 detail=self._log.read_text(errors="replace"),
             )
         return int(NUMBER.unpack(answer)[0])
@@ -72,6 +80,20 @@ class Nursery:
         self._socket.close()
         self._process.kill()
         self._process.wait()
+
+    def _exchange(self, message: bytes, descriptors: Sequence[int]) -> bytes:
+        """Nothing where no answer came in time."""
+        socket.send_fds(self._socket, [message], descriptors)
+        if not select.select([self._socket], [], [], ANSWER_LIMIT_S)[0]:
+            return b""
+        answer = self._socket.recv(NUMBER.size)
+        if not answer:
+            raise ConnectionError("the other end is closed")
+        return answer
+
+    def _end(self) -> str:
+        code = self._process.wait()
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 class Forked:
@@ -96,7 +118,7 @@ def _run(control: socket.socket, parent: int, began: float) -> None:
     die_with(parent)
     from hasten.measure import child  # and with it torch
 
-    load_s = time.monotonic() - began
+    load_s, more_s = time.monotonic() - began, 0.0
     here, forks = os.getpid(), 0
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, NUMBER.size, DESCRIPTORS)
@@ -105,13 +127,14 @@ def _run(control: socket.socket, parent: int, began: float) -> None:
         if descriptors:
             forks += 1
             if forks == 2:  # the first one often finds that there is nothing to measure
-                load_s += _load_what_optimizers_need()
+                more_s = _load_what_optimizers_need()
             number = os.fork()
             os.setpgid(number, number or os.getpid())  # on both sides: whoever comes first
             if not number:
                 control.close()
-                requests, replies = _settle(here, *descriptors)
-                child.serve(requests, replies, time.monotonic() - load_s)
+                requests, replies, prints = descriptors
+                _settle(here, prints)
+                child.serve(requests, replies, time.monotonic() - load_s, more_s)
                 return
             for each in descriptors:
                 os.close(each)
@@ -128,14 +151,13 @@ def _load_what_optimizers_need() -> float:
     return time.monotonic() - began
 
 
-def _settle(nursery: int, requests: int, replies: int, prints: int) -> tuple[int, int]:
+def _settle(nursery: int, prints: int) -> None:
     """In the worker: what a process that is started anew has by itself."""
     if os.getppid() != nursery:
         raise SystemExit(0)  # it died before the kernel knew that we go with it
     for standard in (sys.stdout, sys.stderr):
         os.dup2(prints, standard.fileno())
     os.close(prints)
-    return requests, replies
 
 
 if __name__ == "__main__":

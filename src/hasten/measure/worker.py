@@ -66,14 +66,20 @@ class Worker:
         self._log = log
         request_read, self._requests = os.pipe()
         self._replies, reply_write = os.pipe()
-        with log.open("wb") as output:
-            self._process: Forked | subprocess.Popen[bytes] = (
-                _start(request_read, reply_write, output)
-                if nursery is None
-                else nursery.fork(request_read, reply_write, output.fileno())
-            )
-        os.close(request_read)
-        os.close(reply_write)
+        try:
+            with log.open("wb") as output:
+                self._process: Forked | subprocess.Popen[bytes] = (
+                    _start(request_read, reply_write, output)
+                    if nursery is None
+                    else nursery.fork(request_read, reply_write, output.fileno())
+                )
+        except BaseException:
+            os.close(self._requests)
+            os.close(self._replies)
+            raise
+        finally:
+            os.close(request_read)
+            os.close(reply_write)
         self._paused = False
         self._closed = False
         self._ended: Failed | None = None

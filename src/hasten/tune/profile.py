@@ -30,7 +30,7 @@ def profile(
     with Lab(task, seed) as lab:
         tell(f"building {task} and running one step")
         described = lab.describe(plan)
-        parts = lab.profile(plan, tell, trace=trace)
+        parts = lab.profile(plan, tell, trace=trace, anew=True)
     found = diagnose(
         parts,
         described.traits.model,

@@ -153,8 +153,21 @@ def test_ids_that_are_no_tokens_are_refused(ids: Any, reason: str) -> None:
         Tokenizer("AC").decode(torch.tensor(ids))
 
 
+def test_a_length_below_zero_is_refused() -> None:
+    with pytest.raises(HastenError, match="length=-1 is no length"):
+        Tokenizer("ACGT").encode(["A"], -1, truncate=True)
+
+
 @pytest.mark.parametrize(
-    "ids", [{"pad_id": 1}, {"pad_id": -1}, {"unknown_id": 4}, {"unknown_id": 0}, {"first_id": -9}]
+    "ids",
+    [
+        {"pad_id": 1},
+        {"pad_id": -1},
+        {"unknown_id": 4},
+        {"unknown_id": 0},
+        {"first_id": -9},
+        {"pad_id": 2**31},
+    ],
 )
 def test_ids_that_are_given_twice_or_negative_are_refused(ids: dict[str, int]) -> None:
     with pytest.raises(HastenError, match="do not give each token an id of its own"):

@@ -64,7 +64,8 @@ class DrawsForNothing(Rows):
 
 class DrawsInDisguise(Rows):
     def __getitem__(self, index: int) -> Tensor:
-        nn.init.trunc_normal_(torch.zeros(2))  # by a name that no reader knows
+        rows = torch.zeros(1, 1, 2)  # what draws here has a name that no reader knows
+        nn.functional.scaled_dot_product_attention(rows, rows, rows, dropout_p=0.5)
         return self.table[index]
 
 

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from hasten.data.ahead.foresight import CANNOT_COPY, Foresight
 from hasten.data.freezing.bodies import Outside
-from hasten.data.freezing.doubt import Doubt, MayDraw
+from hasten.data.freezing.doubt import Doubt, MayDraw, Unread
 from hasten.data.freezing.owned import everything_in, state_of
 from hasten.data.freezing.passes import ITEM_ERRORS
 from hasten.data.freezing.reading import read_code
@@ -64,7 +64,7 @@ def manner_of(loader: DataLoader[Any]) -> Manner:
     if found is not None:
         return found
     doubt, outside = _read_code(loader)
-    if isinstance(doubt, MayDraw):
+    if isinstance(doubt, MayDraw | Unread):
         return Manner(random=f"its items may draw random numbers ({doubt})")
     if not can_fork():
         return Manner(unknown="its items cannot be read in a copy: this process cannot fork")

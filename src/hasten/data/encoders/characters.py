@@ -55,7 +55,8 @@ class CharacterTable:
 
 def strangers_to(alphabet: str) -> Iterator[str]:
     """Characters that are not in it, the lowest first."""
-    return (each for each in map(chr, range(0x110000)) if each not in alphabet)
+    known = set(alphabet)
+    return (each for each in map(chr, range(0x110000)) if each not in known)
 
 
 def code_points(text: str) -> npt.NDArray[np.uint32]:

@@ -13,6 +13,7 @@ from hasten.data.encoders.text_rows import Lengths, Texts, lengths_of, pieces, r
 from hasten.errors import HastenError
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
+HIGHEST_ID = 2**31 - 1
 NO_CHARACTER = 0xFFFFFFFF
 """Beyond all code points."""
 
@@ -46,10 +47,10 @@ class Tokenizer:
         self.unknown_id = unknown_id
         ids = [pad_id, *range(first_id, first_id + len(alphabet))]
         ids += [] if unknown_id is None else [unknown_id]
-        if len(set(ids)) < len(ids) or min(ids) < 0:
+        if len(set(ids)) < len(ids) or min(ids) < 0 or max(ids) >= HIGHEST_ID:
             raise HastenError(
                 f"pad_id={pad_id}, first_id={first_id} and unknown_id={unknown_id} for an alphabet "
-                f"of {len(alphabet)} do not give each token an id of its own, 0 or more.",
+                f"of {len(alphabet)} do not give each token an id of its own, from 0 to 2**31 - 2.",
                 fix="Choose others.",
             )
         self.size = max(ids) + 1
@@ -76,6 +77,8 @@ class Tokenizer:
         where rows are cut, the text once more.
         """
         self._check_type(dtype)
+        if length is not None and length < 0:
+            raise HastenError(f"length={length} is no length.", fix="Use 0 or more, or None.")
         rows = rows_of(sequences, "sequences")
         lengths = lengths_of(rows)
         longest = int(lengths.max(initial=0))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hasten.data.freezing import known
-from hasten.data.freezing.doubt import Doubt
+from hasten.data.freezing.doubt import Doubt, Doubts, Unread
 from hasten.data.freezing.owned import PLAIN, cells_of
 
 MISSING = object()
@@ -51,6 +51,7 @@ class Mentions:
     objects: list[tuple[Any, str]] = dataclasses.field(default_factory=list)
     """What the names stand for where they are those of modules, and where."""
     outside: list[Outside] = dataclasses.field(default_factory=list)
+    doubts: Doubts = dataclasses.field(default_factory=Doubts)
 
 
 def read_body(function: types.FunctionType, *, is_method: bool) -> Mentions:
@@ -76,7 +77,7 @@ def _trees_of(function: types.FunctionType) -> list[Function]:
         return [*_told_apart(lambdas, code)]
     if not trees:
         place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
-        raise Doubt(f"{place}: the source of {function.__qualname__} cannot be read")
+        raise Unread(f"{place}: the source of {function.__qualname__} cannot be read")
     return trees
 
 
@@ -131,18 +132,23 @@ class _Body:
 
     def read(self) -> None:
         nodes = list(_inside(self._tree))
+        gathered = self._found.doubts.gathered
         for node in nodes:
             if isinstance(node, ast.Import | ast.ImportFrom):
-                self._note_import(node)
+                with gathered():
+                    self._note_import(node)
         inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
         for node in nodes:
-            self._doubt_statement(node)
+            with gathered():
+                self._doubt_statement(node)
             if isinstance(node, ast.Call):
-                self._read_call(node)
+                with gathered():
+                    self._read_call(node)
             if isinstance(node, ast.Attribute):
                 self._found.attributes.add(node.attr)
             if isinstance(node, ast.Name | ast.Attribute) and id(node) not in inner:
-                self._resolve(node)
+                with gathered():
+                    self._resolve(node)
 
     def _where(self, node: ast.AST) -> str:
         return f"{self._file}:{getattr(node, 'lineno', self._tree.lineno)}"
@@ -189,7 +195,7 @@ class _Body:
         if name == "getattr":
             wanted = call.args[1] if len(call.args) > 1 else None
             if not (isinstance(wanted, ast.Constant) and isinstance(wanted.value, str)):
-                raise Doubt(f"{where}: getattr of a name that is known only as it runs")
+                raise Unread(f"{where}: getattr of a name that is known only as it runs")
             self._found.attributes.add(wanted.value)
             name = wanted.value
         for each in call.keywords:
@@ -220,16 +226,22 @@ class _Body:
 
     def _note_import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
-            module = alias.name if isinstance(node, ast.Import) else node.module
-            held = sys.modules.get(module or "")
-            if held is None or (isinstance(node, ast.ImportFrom) and node.level):
-                raise Doubt(f"{self._where(node)}: imports {module} as it runs")
+            module = alias.name if isinstance(node, ast.Import) else self._module_of(node)
+            held = sys.modules.get(module)
+            if held is None:
+                raise Unread(f"{self._where(node)}: imports {module} as it runs")
             name = alias.asname or alias.name.partition(".")[0]
             if isinstance(node, ast.ImportFrom):
                 self._imports[name] = getattr(held, alias.name, MISSING)
             else:
                 top = alias.name if alias.asname else alias.name.partition(".")[0]
                 self._imports[name] = sys.modules[top]
+
+    def _module_of(self, node: ast.ImportFrom) -> str:
+        """In full, where it is named from the package that the function is in."""
+        package = str(self._globals.get("__package__") or "").split(".")
+        above = package[: len(package) - node.level + 1] if node.level else []
+        return ".".join(filter(None, [*above, node.module or ""]))
 
     def _resolve(self, node: ast.Name | ast.Attribute) -> None:
         """What a name stands for, followed through modules and classes as far as it goes."""
@@ -238,7 +250,7 @@ class _Body:
             return
         value, outside = self._look_up(chain[0]), None
         if value is MISSING:
-            raise Doubt(f"{self._where(node)}: {chain[0]} is not known yet")
+            raise Unread(f"{self._where(node)}: {chain[0]} is not known yet")
         if chain[0] in self._cells or chain[0] in self._globals:
             holder = self._cells if chain[0] in self._cells else self._globals
             outside = Outside(holder, chain[0])
@@ -257,7 +269,7 @@ class _Body:
         for scope in (self._imports, self._cells, self._globals, vars(builtins)):
             if name in scope:
                 if scope is vars(builtins) and name in known.FORBIDDEN_BUILTINS:
-                    raise Doubt(f"{self._file}:{self._tree.lineno}: uses {name}")
+                    raise Unread(f"{self._file}:{self._tree.lineno}: uses {name}")
                 return scope[name]
         return MISSING
 

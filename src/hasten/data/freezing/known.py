@@ -30,15 +30,18 @@ below."""
 SYSTEM_CALLS = frozenset({"fspath", "fsdecode", "fsencode", "getcwd", "listdir", "scandir", "stat"})
 """Of the functions of ``os``."""
 
-DRAWING_MODULES = frozenset({"random", "numpy.random", "torch.random", "secrets", "uuid"})
+DRAWING_MODULES = frozenset(
+    {"random", "numpy.random", "torch.random", "torch.nn.init", "secrets", "uuid"}
+)
 
 DRAWING = words(
-    "alpha_dropout bernoulli bernoulli_ binomial cauchy_ choice choices dropout dropout1d dropout2d"
-    " dropout3d dropout_ effect_noise exponential_ feature_alpha_dropout feature_dropout geometric_"
-    " getrandbits gumbel_softmax initial_seed integers log_normal_ manual_seed multinomial normal"
-    " normal_ permutation permuted poisson rand rand_like randbytes randint randint_like randn"
-    " randn_like random random_ randperm randrange rrelu rrelu_ rsample rvs sample seed shuffle"
-    " standard_normal uniform uniform_ get_rng_state set_rng_state urandom uuid1 uuid4"
+    "alpha_dropout bernoulli bernoulli_ binomial cauchy_ choice choices dropout dropout1d"
+    " dropout2d dropout3d dropout_ effect_noise exponential_ feature_alpha_dropout feature_dropout"
+    " geometric_ get_rng_state getrandbits gumbel_softmax initial_seed integers log_normal_"
+    " manual_seed multinomial native_dropout normal normal_ permutation permuted poisson rand"
+    " rand_like randbytes randint randint_like randn randn_like random random_ randperm randrange"
+    " rrelu rrelu_ rsample rvs sample seed set_rng_state shuffle standard_normal uniform uniform_"
+    " urandom uuid1 uuid4"
 )
 """Names of functions that draw random numbers, or set what others draw."""
 

@@ -23,7 +23,7 @@ from torch import nn
 
 from hasten.data.freezing import known
 from hasten.data.freezing.bodies import Outside, read_body
-from hasten.data.freezing.doubt import Doubt, MayDraw
+from hasten.data.freezing.doubt import Doubt, Doubts, MayDraw
 from hasten.data.freezing.owned import PLAIN, everything_in, is_handle
 
 MOST_FUNCTIONS = 2000
@@ -67,6 +67,7 @@ class Reader:
         self._read: set[types.CodeType] = set()
         self._looked_at: set[int] = set()
         self._outside: list[Outside] = []
+        self._doubts = Doubts()
 
     def read(self) -> list[Outside]:
         for value in everything_in(self._dataset):
@@ -77,11 +78,17 @@ class Reader:
             for kind in list(self._classes):
                 self._look_at_methods(kind)
             while self._waiting:
-                self._read_function(*self._waiting.pop())
+                with self._doubts.gathered():
+                    self._read_function(*self._waiting.pop())
+        self._doubts.raise_the_worst()
         return self._outside
 
     def _look_at(self, value: Any, where: str) -> None:
         """Anything that the code can get hold of."""
+        with self._doubts.gathered():
+            self._look_closely_at(value, where)
+
+    def _look_closely_at(self, value: Any, where: str) -> None:
         if type(value) in PLAIN or id(value) in self._looked_at or is_handle(value):
             self._doubt_handle(value, where)
             return
@@ -134,12 +141,18 @@ class Reader:
         rates = (getattr(module, name, 0) for name in ("p", "dropout"))
         draws = any(isinstance(rate, float) and rate > 0 for rate in rates)
         normalizes = isinstance(module, nn.modules.batchnorm._NormBase | nn.RReLU)
-        if module.training and not known.is_read(type(module).__module__) and (draws or normalizes):
+        if not module.training or known.is_read(type(module).__module__):
+            return
+        if draws:
+            raise MayDraw(f"{where}: holds a {type(module).__name__} in training mode")
+        if normalizes:
             raise Doubt(f"{where}: holds a {type(module).__name__} in training mode")
 
     def _look_at_class(self, kind: type, where: str, *, made: bool) -> None:
         if made:
             known.doubt_call(kind.__name__, where)
+            if issubclass(kind, nn.Module) and not known.is_read(kind.__module__):
+                raise MayDraw(f"{where}: making a {kind.__name__} may draw its weights")
         for each in kind.__mro__:
             if known.is_read(each.__module__):
                 self._classes[each] = made or self._classes.get(each, False)
@@ -197,6 +210,7 @@ class Reader:
         if function.__code__.co_filename == "<string>" and function.__name__ in MADE:
             return  # written by dataclasses or collections
         found = read_body(function, is_method=is_method)
+        self._doubts.take(found.doubts)
         self._names |= found.attributes
         self._outside += found.outside
         for value, where in found.objects:
