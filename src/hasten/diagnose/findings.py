@@ -115,23 +115,25 @@ def _of_the_model(
     parts: ProfileParts, shares: Shares, model: ModelTraits, place: Place | None
 ) -> list[Finding | None]:
     step = parts.measurement.typical_step()
-    share = (step.forward_s + step.backward_s) / shares.step_s
+    # What its products take at best is left, however the rest is done.
+    products = parts.work.share if parts.work else 0.0
+    share = max((step.forward_s + step.backward_s) / shares.step_s - products, 0.0)
     by_hand = "hand_written" in model.attention
     recurrent = "recurrent" in model.families
     return [
         _finding(
             "eager-model",
-            "forward and backward, operation by operation",
+            "forward and backward beyond its matrix products, operation by operation",
             "Compile the model.",
             share,
             thresholds.MODEL_SHARE,
             shares.step_s,
             place,
         ),
-        # What attention costs is not measured apart; the bound is all that the model takes.
+        # What attention costs is not measured apart; the bound is all but the products.
         _finding(
             "unfused-attention",
-            "in the model, and its attention is written by hand",
+            "in the model beyond its matrix products, and its attention is written by hand",
             "Call torch.nn.functional.scaled_dot_product_attention there, which never makes the "
             "matrix of all pairs.",
             share if by_hand else 0.0,
@@ -164,9 +166,10 @@ def _of_ceilings(parts: ProfileParts, shares: Shares, place: Place | None) -> li
     return [
         _finding(
             "compute-bound",
-            f"computing, {100 * products:.0f} % of it at the ceiling for {work.computed_in}",
+            f"computing beyond what {work.fastest} could do at best, "
+            f"{100 * products:.0f} % of it at the ceiling for {work.computed_in}",
             "Only less arithmetic, or arithmetic in another type or layout, makes it faster.",
-            shares.model if near else 0.0,
+            max(shares.model - work.share / faster, 0.0) if near else 0.0,
             thresholds.LIMIT_SHARE,
             shares.step_s,
             place,

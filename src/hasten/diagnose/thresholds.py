@@ -12,8 +12,8 @@ SYNC_SHARE = 0.03
 """A reading that comes some steps later costs nothing at all."""
 OPTIMIZER_SHARE = 0.05
 """A fused update takes about a third of the time of a loop over parameters."""
-MODEL_SHARE = 0.30
-"""A compiled model is rarely twice as fast, and compiling takes seconds to minutes."""
+MODEL_SHARE = 0.15
+"""Beyond its products. Compiling takes seconds to minutes, and rarely removes all of it."""
 IDLE_SHARE = 0.10
 """A captured step leaves almost no gaps, but capturing restricts what a step may do."""
 LIMIT_SHARE = 0.30
