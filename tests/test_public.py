@@ -46,7 +46,7 @@ COMMANDS = {
         "--seed",
         "--json",
     ],
-    "tune": ["TASK", "--out", "--minutes", "--seed", "--json"],
+    "tune": ["TASK", "--out", "--minutes", "--goal", "--memory", "--seed", "--json"],
 }
 """Arguments and options of every command, in order."""
 

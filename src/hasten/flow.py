@@ -12,6 +12,7 @@ from pathlib import Path
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
 from hasten.records.recipe import Evidence
+from hasten.records.tuning import FASTER, Aim
 from hasten.tune.conclude import evidence_of, proven_again
 from hasten.tune.confirm import measure_noise, noise_floor
 from hasten.tune.examine import Examiner
@@ -30,9 +31,10 @@ def tune(
     out: Path,
     minutes: float = 10.0,
     seed: int = 0,
+    aim: Aim = FASTER,
     tell: Callable[[str], None] = lambda message: None,
 ) -> Evidence:
-    """Find what makes ``task`` faster, prove it, and write the recipe into ``out``.
+    """Find what makes ``task`` faster, or smaller, prove it, and write the recipe into ``out``.
 
     ``minutes`` bounds the search, and once more the trainings that prove another precision;
     confirming comes on top. ``tell`` is called with a line for each thing that is begun.
@@ -42,7 +44,7 @@ def tune(
         with watch.over("measuring_s"):
             tell(f"building {task} and running one step")
             described = lab.describe()
-            subject = subject_of(task, seed, described)
+            subject = subject_of(task, seed, described, aim)
             learnt = journal.begin(subject)
             control = measure_noise(lab, NAIVE, tell)
             floor = noise_floor(control)
@@ -53,6 +55,7 @@ def tune(
             described.rungs,
             noise_floor=floor,
             parity_s=60 * minutes,
+            aim=aim,
             watch=watch,
             tell=tell,
         )
@@ -78,6 +81,7 @@ def tune(
                     diagnose=lambda plan: examiner.examine(plan).findings,
                     note=journal.note,
                     known=learnt.trials,
+                    aim=aim,
                 )
                 search.run(findings, tell)
             final = settler.settle(search.plan) if search.plan != NAIVE else None

@@ -10,7 +10,8 @@ from cards import HOSTILE, INERT, sections
 from hasten.records.finding import Place
 from hasten.records.measurement import Memory
 from hasten.records.recipe import Evidence
-from hasten.records.verdict import Check
+from hasten.records.tuning import Aim
+from hasten.records.verdict import Check, MemoryClaim
 from hasten.report.card import tune_card
 from specimens import (
     CONFIRMATION,
@@ -186,3 +187,14 @@ def test_hostile_names_add_no_escape_on_a_terminal() -> None:
 def test_a_terminal_gets_colours_and_a_pipe_does_not() -> None:
     assert "\x1b[" in show(PROVEN, terminal=True)
     assert "\x1b[" not in show(PROVEN)
+
+
+def test_for_memory_the_peak_is_the_verdict_and_time_its_price() -> None:
+    claim = MemoryClaim(verdict="proven", a_bytes=8 << 20, b_bytes=3 << 20, allowed_bytes=4 << 20)
+    slower = replace(SPEED, ratio=0.5, low=0.45, high=0.55, verdict="refuted")
+    smaller = replace(PROVEN, aim=Aim(goal="memory"), memory=claim, speed=slower)
+    text = show(smaller)
+    assert "takes 3.0 MiB instead of 8.0 MiB" in text
+    assert "2.00x the time" in text
+    assert "8.0 MiB -> 3.0 MiB, 4.0 MiB allowed" in text
+    assert "0.50x faster" not in text

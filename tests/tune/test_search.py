@@ -12,6 +12,7 @@ from hasten.records.applied import Applied
 from hasten.records.finding import Finding
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.trial import Offer, Trial
+from hasten.records.tuning import FASTER, Aim
 from hasten.records.verdict import Check, Comparison, NumericsClaim, Verdict
 from hasten.tune import search as searching
 from hasten.tune.search import MOST_TRIES, Search
@@ -62,6 +63,8 @@ class World:
     refuted: str | None = None
     skipped: str | None = None
     seconds_left: float = 100.0
+    aim: Aim = FASTER
+    size: Callable[[Plan], int] = lambda plan: 100
     notes: list[Any] = field(default_factory=list)
     compared: list[tuple[str, str]] = field(default_factory=list)
 
@@ -69,6 +72,9 @@ class World:
         return [PretendedArm(plan, self.skipped) for plan in plans]
 
     def close_workers(self) -> None: ...
+
+    def peak(self, plan: Plan) -> int:
+        return self.size(plan)
 
     def compare(self, a: PretendedArm, b: PretendedArm, **_: object) -> Comparison:
         self.compared.append((str(a.plan), str(b.plan)))
@@ -90,6 +96,7 @@ class World:
             diagnose=self.found,
             note=self.notes.append,
             known=known or {},
+            aim=self.aim,
         )
         made.run(self.found(NAIVE), lambda words: None)
         return made
@@ -228,3 +235,40 @@ def test_a_plan_that_cannot_be_looked_at_keeps_the_findings_of_before(world: Mak
 
     search = world(speed=by_parts(a=1.5, b=1.5), found=found).search(offer("a"), offer("b"))
     assert search.plan == Plan(parts={"a": {}, "b": {}})
+
+
+def smaller_by(**bytes_less: int) -> Callable[[Plan], int]:
+    return lambda plan: 100 - sum(bytes_less.get(name, 0) for name in plan.parts)
+
+
+SLOW = by_parts(pieces=0.8, recompute=0.9, fused=1.5)
+
+
+def test_for_memory_what_is_smaller_is_kept_though_it_is_slower(world: MakeWorld) -> None:
+    here = world(speed=SLOW, size=smaller_by(recompute=40, pieces=1), aim=Aim(goal="memory"))
+    search = here.search(
+        offer("recompute", "memory-peak"), offer("pieces", "memory-peak"), offer("fused")
+    )
+    assert rows(search) == [("recompute", "kept"), ("pieces", "not_smaller")]
+    assert search.peak_bytes == 60
+    assert search.trials[1].why == "a peak of 59 B, and 60 B without it"
+
+
+def test_a_limit_that_naive_is_under_only_keeps_out_what_is_too_large(world: MakeWorld) -> None:
+    here = world(speed=by_parts(a=1.5, fused=1.5), size=smaller_by(a=-50), aim=limited(120))
+    search = here.search(offer("a"), offer("fused"), offer("recompute", "memory-peak"))
+    assert rows(search) == [("a", "too_large"), ("fused", "kept")]
+    assert search.trials[0].why == "a peak of 150 B, where 120 B are allowed"
+
+
+def test_a_limit_that_naive_is_over_is_met_first_and_no_further(world: MakeWorld) -> None:
+    here = world(speed=SLOW, size=smaller_by(recompute=40, pieces=20), aim=limited(70))
+    search = here.search(
+        offer("fused"), offer("recompute", "memory-peak"), offer("pieces", "memory-peak")
+    )
+    assert rows(search) == [("recompute", "kept"), ("fused", "kept")]
+    assert search.plan == Plan(parts={"recompute": {}, "fused": {}})
+
+
+def limited(allowed: int) -> Aim:
+    return Aim(memory_bytes=allowed)

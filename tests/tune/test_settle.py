@@ -4,14 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hasten.records.plan import Plan, Rung
-from hasten.records.tuning import Worth
-from hasten.records.verdict import Check, NumericsClaim, Verdict
+from hasten.records.tuning import Aim, Worth
+from hasten.records.verdict import Check, MemoryClaim, NumericsClaim, Verdict
 from hasten.tune import settle as settling
+from hasten.tune.conclude import conclude
 from hasten.tune.settle import Settled, Settler
 from hasten.tune.spending import Stopwatch
-from specimens import CONFIRMATION
+from specimens import CONFIRMATION, NUMERICS, SPEED
 
 RUNGS = {"loader": Rung.BITWISE, "fused": Rung.ROUNDING, "half": Rung.PARITY}
 
@@ -51,6 +53,7 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settled]:
             RUNGS,
             noise_floor=1.01,
             parity_s=1.0,
+            aim=Aim(),
             watch=Stopwatch(),
             tell=lambda words: None,
         )
@@ -67,7 +70,7 @@ def test_a_plan_whose_parts_pay_and_hold_stays(settle: Settle) -> None:
     assert list(settled.plan.parts) == ["loader", "fused"]
     assert [each.technique for each in settled.worth] == ["loader", "fused"]
     assert settled.dropped == {}
-    assert settled.holds()
+    assert settled.holds(Aim())
 
 
 def test_a_part_without_which_the_plan_is_faster_is_dropped(settle: Settle) -> None:
@@ -92,7 +95,7 @@ def test_a_precision_alone_that_trains_worse_is_refuted(settle: Settle) -> None:
     settled = settle("half", refuted=("half",))
     assert list(settled.plan.parts) == ["half"]
     assert settled.numerics.verdict == "refuted"
-    assert not settled.holds()
+    assert not settled.holds(Aim())
 
 
 def test_what_fails_without_a_precision_in_it_is_not_tried_in_another_way(settle: Settle) -> None:
@@ -106,3 +109,35 @@ def test_worth_that_is_known_is_not_measured_again(settle: Settle) -> None:
     settled = settle("loader", "fused", worth=known)
     assert settled.worth == known
     assert settled.dropped == {}
+
+
+SMALL = MemoryClaim(verdict="proven", a_bytes=100, b_bytes=60, allowed_bytes=None)
+
+
+@pytest.mark.parametrize(
+    ("speed", "memory", "aim", "holds"),
+    [
+        ("proven", None, Aim(), True),
+        ("refuted", None, Aim(), False),
+        ("refuted", SMALL, Aim(goal="memory"), True),
+        ("refuted", None, Aim(goal="memory"), False),
+        ("proven", SMALL, Aim(memory_bytes=80), True),
+        ("proven", replace(SMALL, verdict="refuted"), Aim(memory_bytes=50), False),
+        ("refuted", SMALL, Aim(memory_bytes=80), False),
+    ],
+)
+def test_a_plan_is_held_to_what_it_was_made_for(
+    speed: Verdict, memory: MemoryClaim | None, aim: Aim, holds: bool
+) -> None:
+    settled = Settled(
+        plan=Plan(),
+        worth=(),
+        numerics=NUMERICS,
+        confirmation=CONFIRMATION,
+        speed=replace(SPEED, verdict=speed),
+        memory=memory,
+        dropped={},
+    )
+    assert settled.holds(aim) is holds
+    outcome, _, _ = conclude((), CONFIRMATION, settled.speed, NUMERICS, memory, aim)
+    assert (outcome == "recipe") is holds

@@ -1,6 +1,7 @@
 """``hasten tune``: the main job."""
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -24,11 +25,28 @@ from hasten.cli.output import print_json, print_rich
     show_default=True,
     help="Time for the search; confirming and proving come on top.",
 )
+@click.option(
+    "--goal",
+    type=click.Choice(["speed", "memory"]),
+    default="speed",
+    show_default=True,
+    help="What is to become better.",
+)
+@click.option(
+    "--memory", metavar="SIZE", help="The most that a step's tensors may take, such as 12GB."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
 @as_json
 @click.pass_context
 def tune(
-    context: click.Context, task: str, out: Path, minutes: float, seed: int, as_json: bool
+    context: click.Context,
+    task: str,
+    out: Path,
+    minutes: float,
+    goal: Literal["speed", "memory"],
+    memory: str | None,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Measure TASK, find what makes it faster, prove it, write a recipe.
 
@@ -37,13 +55,18 @@ def tune(
     from rich.console import Console
 
     from hasten.flow import tune as run_tune
+    from hasten.host.amounts import parse_bytes
+    from hasten.records.tuning import Aim
     from hasten.report.card import tune_card
     from hasten.report.progress import Progress
     from hasten.tune.journal import JOURNAL
 
+    aim = Aim(goal=goal, memory_bytes=None if memory is None else parse_bytes(memory))
     try:
         with Progress(Console(stderr=True)) as progress:
-            evidence = run_tune(task, out=out, minutes=minutes, seed=seed, tell=progress.tell)
+            evidence = run_tune(
+                task, out=out, minutes=minutes, seed=seed, aim=aim, tell=progress.tell
+            )
     except (KeyboardInterrupt, SystemExit):
         if (out / JOURNAL).exists():
             click.echo(f"What was learnt so far is in {out / JOURNAL}", err=True)

@@ -10,7 +10,7 @@ from typing import Self
 import msgspec
 
 from hasten.measure import messages
-from hasten.measure.compare import LOOKS_S, Arm, Contest, compare, warm_up
+from hasten.measure.compare import LOOKS_S, WARM_STEPS, Arm, Contest, compare, warm_up
 from hasten.measure.nursery import Nursery
 from hasten.measure.parts import measure_parts
 from hasten.measure.turns import compare_in_turns
@@ -138,6 +138,20 @@ class Lab:
             worker.ask(self.start(plan), messages.Started)
             worker.ask(messages.Warm(steps=1), messages.Warmed)
             return worker.ask(messages.MeasureBounds(), messages.BoundsMeasured).bounds
+        finally:
+            worker.close()
+
+    def peak(self, plan: Plan, *, anew: bool = False) -> int:
+        """What the tensors of a step take at their peak: of the device all that is allocated
+        there, of the host the training's own."""
+        worker = self.worker(anew=anew)
+        try:
+            worker.ask(self.start(plan), messages.Started)
+            worker.ask(messages.Warm(steps=WARM_STEPS), messages.Warmed)
+            memory = worker.ask(messages.ReadOutcome(), messages.OutcomeRead).memory
+            if memory.device_allocated_bytes is not None:
+                return memory.device_allocated_bytes
+            return worker.ask(messages.MeasurePeak(), messages.PeakMeasured).memory.peak_bytes
         finally:
             worker.close()
 

@@ -13,8 +13,8 @@ from hasten.records.plan import Plan, RawPart, Rung
 from hasten.records.record import Record, from_builtins, parse_toml
 from hasten.records.traits import Traits
 from hasten.records.trial import Trial
-from hasten.records.tuning import Diagnosed, Spent, Worth
-from hasten.records.verdict import Comparison, NumericsClaim, SpeedClaim, Verdict
+from hasten.records.tuning import FASTER, Aim, Diagnosed, Spent, Worth
+from hasten.records.verdict import Comparison, MemoryClaim, NumericsClaim, SpeedClaim, Verdict
 
 RECIPE_FORMAT = 1
 LARGEST_RECIPE_BYTES = 1_000_000
@@ -77,6 +77,7 @@ class Evidence(Record, frozen=True, kw_only=True):
     """The digest of what was tuned, and to what end."""
     environment: Environment
     traits: Traits
+    aim: Aim = FASTER
     diagnosed: tuple[Diagnosed, ...]
     """Where the time went: in the naive training first, then under each plan that was kept."""
     control: Comparison
@@ -88,6 +89,8 @@ class Evidence(Record, frozen=True, kw_only=True):
     confirmation: Confirmation | None
     speed: SpeedClaim | None
     numerics: NumericsClaim | None
+    memory: MemoryClaim | None = None
+    """Where the tuning was told to mind it."""
     spent: Spent
     proven_again: str = ""
     """When the search was made whose plan was proven again here; empty where this is that."""

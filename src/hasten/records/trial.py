@@ -12,6 +12,8 @@ from hasten.records.verdict import Comparison, NumericsClaim
 Outcome = Literal[
     "kept",
     "not_faster",
+    "not_smaller",
+    "too_large",
     "no_verdict",
     "refuted",
     "not_proven",
@@ -90,6 +92,8 @@ class Trial(Record, frozen=True, kw_only=True):
     comparison: Comparison | None = None
     numerics: NumericsClaim | None = None
     applied: tuple[Applied, ...] = ()
+    peak_bytes: int | None = None
+    """Of a step's tensors under the plan, where memory is minded."""
 
     def key(self) -> str:
         """Of a change to a plan: the same in another search."""

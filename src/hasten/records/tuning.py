@@ -1,6 +1,7 @@
 """What a tuning learns on its way, beside its trials."""
 
 import math
+from typing import Literal
 
 from hasten.records.environment import Environment
 from hasten.records.finding import Finding
@@ -9,6 +10,21 @@ from hasten.records.plan import Plan
 from hasten.records.profile import Limit
 from hasten.records.record import Record, digest_of
 from hasten.records.traits import Traits
+
+
+class Aim(Record, frozen=True, kw_only=True):
+    """What a tuning is after."""
+
+    goal: Literal["speed", "memory"] = "speed"
+    """Faster steps; or a lower peak of memory, whatever the steps take then."""
+    memory_bytes: int | None = None
+    """The most that the tensors of a step may take at once; None for no limit."""
+
+    def minds_memory(self) -> bool:
+        return self.goal == "memory" or self.memory_bytes is not None
+
+
+FASTER = Aim()
 
 
 class Subject(Record, frozen=True, kw_only=True):
@@ -21,6 +37,7 @@ class Subject(Record, frozen=True, kw_only=True):
     traits: Traits
     sources: dict[str, str]
     """Digests of the files in which the task and its model are written."""
+    aim: Aim = FASTER
 
     def digest(self) -> str:
         return digest_of(self)

@@ -70,6 +70,16 @@ class NumericsClaim(Record, frozen=True, kw_only=True):
         return failed[0].why if failed else self.checks[-1].why
 
 
+class MemoryClaim(Record, frozen=True, kw_only=True):
+    """The tensors of a step at their peak, in fresh processes."""
+
+    verdict: Verdict
+    """That B takes no more than is allowed; and less than A, where that was the goal."""
+    a_bytes: int
+    b_bytes: int
+    allowed_bytes: int | None
+
+
 class SpeedClaim(Record, frozen=True, kw_only=True):
     """That B is faster than A: in fresh processes, and clear of what identical arms showed."""
 

@@ -8,7 +8,7 @@ from rich.text import Text
 from hasten.records.recipe import Evidence
 from hasten.records.trial import Outcome, Trial
 from hasten.records.verdict import NumericsClaim
-from hasten.report.text import duration, peak_memory, printable
+from hasten.report.text import duration, peak_memory, printable, size
 
 STYLES: dict[Outcome, str] = {
     "kept": "green",
@@ -35,6 +35,8 @@ def tune_card(evidence: Evidence, out: str) -> RenderableType:
 
 def _verdict(evidence: Evidence) -> Text:
     task, speed = printable(evidence.task), evidence.speed
+    if evidence.outcome == "recipe" and evidence.aim.goal == "memory":
+        return _smaller(evidence, task)
     if evidence.outcome == "recipe" and speed is not None and evidence.numerics is not None:
         head = Text("PROVEN", style="bold green")
         head.append(f"  {task} trains {speed.ratio:.2f}x faster", style="bold")
@@ -46,6 +48,18 @@ def _verdict(evidence: Evidence) -> Text:
         return head.append(f"  {task}: {printable(evidence.why)}", style="not bold")
     word = "REFUTED" if evidence.verdict == "refuted" else "NOT PROVEN"
     return Text(word, style="bold red").append(f"  {task}: {printable(evidence.why)}", style="")
+
+
+def _smaller(evidence: Evidence, task: str) -> Text:
+    memory, speed, numerics = evidence.memory, evidence.speed, evidence.numerics
+    assert memory is not None  # as it was the goal
+    assert speed is not None
+    assert numerics is not None
+    head = Text("PROVEN", style="bold green")
+    head.append(f"  {task} takes {size(memory.b_bytes)} instead of {size(memory.a_bytes)}", "bold")
+    pace = f"{1 / speed.ratio:.2f}x the time" if speed.ratio < 1 else f"{speed.ratio:.2f}x faster"
+    head.append(f" at the peak of a step, {pace},\n")
+    return head.append(f"        and stays the same training ({numerics.rung})")
 
 
 def _section(title: str, body: RenderableType) -> list[RenderableType]:
@@ -83,7 +97,8 @@ def _checks(numerics: NumericsClaim) -> RenderableType:
 
 
 def _ratio(trial: Trial) -> str:
-    return f"{trial.comparison.ratio:.2f}x" if trial.comparison else "-"
+    ratio = f"{trial.comparison.ratio:.2f}x" if trial.comparison else "-"
+    return ratio if trial.peak_bytes is None else f"{ratio}, {size(trial.peak_bytes)}"
 
 
 def _worth(evidence: Evidence) -> RenderableType:
@@ -100,6 +115,10 @@ def _worth(evidence: Evidence) -> RenderableType:
         table.add_row("break-even", f"{extra}, paid back after {speed.break_even_rows:,.0f} rows")
     else:
         table.add_row("break-even", "at once: it takes no longer to warm up")
+    if evidence.memory is not None:
+        claim = evidence.memory
+        limit = f", {size(claim.allowed_bytes)} allowed" if claim.allowed_bytes else ""
+        table.add_row("peak of a step", f"{size(claim.a_bytes)} -> {size(claim.b_bytes)}{limit}")
     confirmation = evidence.confirmation
     if confirmation is not None and confirmation.a_memory and confirmation.b_memory:
         before, after = confirmation.a_memory, confirmation.b_memory

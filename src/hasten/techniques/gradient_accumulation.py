@@ -41,7 +41,7 @@ class GradientAccumulationTechnique(Technique[GradientAccumulationPart]):
         return "the loss or a layer couples the rows of a batch" if traits.couples_batch else None
 
     def to_try(self, environment: Environment, traits: Traits) -> list[GradientAccumulationPart]:
-        return [GradientAccumulationPart()]
+        return [GradientAccumulationPart(steps=2 << doublings) for doublings in range(3)]
 
     def apply(self, pipeline: Pipeline, part: GradientAccumulationPart) -> Effect:
         reason = _cannot_split(pipeline)

@@ -29,7 +29,7 @@ class MixedPrecisionTechnique(Technique[MixedPrecisionPart]):
     part = MixedPrecisionPart
     stage = Stage.PRECISION
     rung = Rung.PARITY
-    answers = ("compute-bound", "memory-bound", "slow-precision")
+    answers = ("compute-bound", "memory-bound", "slow-precision", "memory-peak")
     about = "Runs the forward pass under autocast in bf16, or in fp16 with one gradient scaler."
     helps = (
         "Where matrix products and convolutions are large enough to fill the device, and where "

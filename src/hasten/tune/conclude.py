@@ -9,8 +9,9 @@ import msgspec
 from hasten.records.plan import NAIVE, Rung
 from hasten.records.recipe import RECIPE_FORMAT, Confirmation, Evidence
 from hasten.records.trial import Outcome, Trial
-from hasten.records.tuning import Diagnosed, Spent, Subject
-from hasten.records.verdict import Comparison, NumericsClaim, SpeedClaim, Verdict
+from hasten.records.tuning import FASTER, Aim, Diagnosed, Spent, Subject
+from hasten.records.verdict import Comparison, MemoryClaim, NumericsClaim, SpeedClaim, Verdict
+from hasten.report.text import size
 from hasten.tune.settle import Settled
 
 IN_DOUBT: tuple[Outcome, ...] = (
@@ -35,10 +36,15 @@ def evidence_of(
 ) -> Evidence:
     """All that a tuning was, and what it came to."""
     if settled is None:
-        outcome, verdict, why = conclude(trials, None, None, None)
+        outcome, verdict, why = conclude(trials, None, None, None, aim=subject.aim)
     else:
         outcome, verdict, why = conclude(
-            trials, settled.confirmation, settled.speed, settled.numerics
+            trials,
+            settled.confirmation,
+            settled.speed,
+            settled.numerics,
+            settled.memory,
+            subject.aim,
         )
     return Evidence(
         format=RECIPE_FORMAT,
@@ -52,6 +58,7 @@ def evidence_of(
         subject=subject.digest(),
         environment=subject.environment,
         traits=subject.traits,
+        aim=subject.aim,
         diagnosed=tuple(diagnosed),
         control=control,
         trials=tuple(trials),
@@ -61,6 +68,7 @@ def evidence_of(
         confirmation=settled.confirmation if settled else None,
         speed=settled.speed if settled else None,
         numerics=settled.numerics if settled else None,
+        memory=settled.memory if settled else None,
         spent=spent,
     )
 
@@ -69,7 +77,7 @@ def proven_again(
     earlier: Evidence, control: Comparison, settled: Settled, spent: Spent
 ) -> Evidence | None:
     """An earlier tuning of the same subject with claims of today; None where they do not hold."""
-    if not settled.holds() or settled.plan != earlier.plan:
+    if not settled.holds(earlier.aim) or settled.plan != earlier.plan:
         return None
     return msgspec.structs.replace(
         earlier,
@@ -78,6 +86,7 @@ def proven_again(
         confirmation=settled.confirmation,
         speed=settled.speed,
         numerics=settled.numerics,
+        memory=settled.memory,
         spent=spent,
         proven_again=earlier.proven_again or earlier.created,
     )
@@ -92,10 +101,12 @@ def conclude(
     confirmation: Confirmation | None,
     speed: SpeedClaim | None,
     numerics: NumericsClaim | None,
+    memory: MemoryClaim | None = None,
+    aim: Aim = FASTER,
 ) -> tuple[Conclusion, Verdict, str]:
-    """What the tuning came to, the verdict on "it is faster and the same", and why."""
+    """What the tuning came to, the verdict on what it claims, and why."""
     if confirmation is None:
-        return _nothing_kept(trials)
+        return _nothing_kept(trials, aim)
     if numerics is None or not numerics.checks:
         return "unproven", "not_proven", "numerics were not checked"
     if numerics.verdict != "proven":
@@ -103,15 +114,28 @@ def conclude(
     if speed is None or confirmation.failure is not None:
         why = confirmation.failure or "a technique did not run in the fresh processes"
         return "unproven", "not_proven", why
+    if aim.minds_memory() and (memory is None or memory.verdict != "proven"):
+        return "unproven", *_too_large(memory)
+    same = "trains as well" if numerics.rung is Rung.PARITY else "the same training"
+    if aim.goal == "memory":
+        return "recipe", "proven", f"smaller in fresh processes, and {same}"
     if speed.verdict != "proven":
         interval = f"{speed.low:.3f}x to {speed.high:.3f}x"
         why = f"fresh processes gave {interval}, and noise here is {speed.noise_floor:.3f}x"
         return "unproven", speed.verdict, why
-    same = "trains as well" if numerics.rung is Rung.PARITY else "the same training"
     return "recipe", "proven", f"faster in fresh processes, and {same}"
 
 
-def _nothing_kept(trials: Sequence[Trial]) -> tuple[Conclusion, Verdict, str]:
+def _too_large(memory: MemoryClaim | None) -> tuple[Verdict, str]:
+    if memory is None:
+        return "not_proven", "the peak of memory was not measured in the fresh processes"
+    if memory.allowed_bytes is not None and memory.b_bytes > memory.allowed_bytes:
+        peak, allowed = size(memory.b_bytes), size(memory.allowed_bytes)
+        return "refuted", f"its peak is {peak} in fresh processes, and {allowed} are allowed"
+    return "refuted", f"its peak is {size(memory.b_bytes)}, of {size(memory.a_bytes)} before"
+
+
+def _nothing_kept(trials: Sequence[Trial], aim: Aim) -> tuple[Conclusion, Verdict, str]:
     doubtful = [each for each in trials if each.outcome in IN_DOUBT]
     if doubtful:
         names = ", ".join(each.candidate.technique for each in doubtful)
@@ -122,4 +146,5 @@ def _nothing_kept(trials: Sequence[Trial]) -> tuple[Conclusion, Verdict, str]:
         return "nothing_to_gain", "not_proven", why
     if not any(each.comparison for each in trials):
         return "nothing_to_gain", "not_proven", "no technique has something to try here"
-    return "nothing_to_gain", "not_proven", "no change that was tried made the training faster"
+    better = "smaller" if aim.goal == "memory" else "faster"
+    return "nothing_to_gain", "not_proven", f"no change that was tried made the training {better}"

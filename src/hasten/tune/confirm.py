@@ -7,9 +7,10 @@ from hasten.measure.compare import LOOKS_S
 from hasten.measure.lab import Lab, Subject
 from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied
-from hasten.records.plan import Plan
+from hasten.records.plan import NAIVE, Plan
 from hasten.records.recipe import Confirmation
-from hasten.records.verdict import Comparison, SpeedClaim, Verdict
+from hasten.records.tuning import Aim
+from hasten.records.verdict import Comparison, MemoryClaim, SpeedClaim, Verdict
 from hasten.stats.paired import MARGIN, Interval, pooled
 
 CONTROL_S = 12.0
@@ -59,6 +60,22 @@ def confirm(
         a_memory=a_memory,
         b_memory=b_memory,
         failure=failure,
+    )
+
+
+def claim_memory(lab: Lab, plan: Plan, aim: Aim) -> MemoryClaim | None:
+    """None where a process did not come to its end."""
+    try:
+        before, after = (lab.peak(each, anew=True) for each in (NAIVE, plan))
+    except WorkerFailure:
+        return None
+    fits = aim.memory_bytes is None or after <= aim.memory_bytes
+    lower = after < before or (aim.goal == "speed" and fits)
+    return MemoryClaim(
+        verdict="proven" if lower and fits else "refuted",
+        a_bytes=before,
+        b_bytes=after,
+        allowed_bytes=aim.memory_bytes,
     )
 
 

@@ -5,6 +5,8 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from hasten.errors import HastenError
 from hasten.measure.compare import LOOKS_S, Arm, compare
 from hasten.measure.lab import Lab
@@ -15,7 +17,9 @@ from hasten.records.finding import Finding
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.record import Record
 from hasten.records.trial import Candidate, Offer, Outcome, Trial, trial_key
+from hasten.records.tuning import FASTER, Aim
 from hasten.records.verdict import Comparison
+from hasten.report.text import size
 from hasten.stats.paired import CONFIDENCE
 from hasten.tune.parity import prove_steps
 from hasten.tune.propose import propose
@@ -28,6 +32,17 @@ MOST_TRIES = 2
 becomes the faster layout. So the trials grow with the number of changes, and no faster."""
 TRIED_AGAIN: tuple[Outcome, ...] = ("not_faster", "no_verdict", "not_tried", "fell_back")
 """What another plan may turn; a refuted change is refuted on any."""
+
+SMALLER = 0.98
+"""Of a peak: what lowers it by less is not worth its time."""
+MEMORY = Finding(
+    code="memory-peak",
+    title="the peak of a step's memory is to be lower",
+    advice="Recompute activations, compute a batch in pieces, or keep them in fewer bits.",
+    place=None,
+    cost_s=0.0,
+    bound=1.0,
+)
 
 Tell = Callable[[str], None]
 
@@ -47,6 +62,7 @@ class Search:
         diagnose: Callable[[Plan], Sequence[Finding]],
         note: Callable[[Record], None],
         known: Mapping[str, Trial],
+        aim: Aim = FASTER,
     ) -> None:
         """``diagnose`` measures a plan and finds what costs most then. ``known`` are trials of an
         earlier search that was stopped, by their keys: they are not run again."""
@@ -59,6 +75,7 @@ class Search:
         self._diagnose = diagnose
         self._note = note
         self._known = known
+        self._aim = aim
         self._arm: Arm | None = None
         self._tried: dict[str, list[Trial]] = {}
         # Many candidates give many chances to win by luck: each gets its share of the error.
@@ -66,6 +83,8 @@ class Search:
         self._confidence = 1 - (1 - CONFIDENCE) / max(chances, 1)
         self.trials: list[Trial] = []
         self.plan = NAIVE
+        self.peak_bytes: int | None = None
+        """Of the incumbent, where memory is minded."""
 
     @property
     def kept(self) -> list[Trial]:
@@ -77,26 +96,46 @@ class Search:
 
     def run(self, findings: Sequence[Finding], tell: Tell) -> None:
         """Begin with what was found of the naive training. Every trial is noted as it ends."""
-        while True:
-            candidate = self._next(findings)
-            if candidate is None:
-                break
-            trial = self._known.get(trial_key(self.plan, candidate))
-            if trial is None:
-                if self._left_s() < LOOKS_S[0]:
-                    self._give_up(findings)
-                    break
-                tell(self._words(candidate))
-                trial = self._try(candidate)
-            self._record(trial)
-            if trial.outcome == "kept":
-                self.plan = candidate.plan_on(self.plan)
-                findings = self._look_again(findings, tell)
+        if self._aim.minds_memory():
+            tell("measuring the peak of a step's memory")
+            self.peak_bytes = self._lab.peak(self.plan)
+        if self._aim.goal == "memory" or self._is_over(self.peak_bytes):
+            self._ratchet([MEMORY], tell, smaller=True)
+        if self._aim.goal == "speed":
+            findings = self._look_again(findings, tell) if self.kept else findings
+            self._ratchet(findings, tell, smaller=False)
         self._lab.close_workers()
         self._arm = None
 
-    def _next(self, findings: Sequence[Finding]) -> Candidate | None:
-        candidates, not_tried = propose(findings, self._offers, self._noise_floor, self.plan)
+    def _ratchet(self, findings: Sequence[Finding], tell: Tell, *, smaller: bool) -> None:
+        """Until nothing is left to try. ``smaller``: what lowers the peak of memory is kept, and
+        where only a limit has to be met, no more than it takes."""
+        floor = 0.0 if smaller else self._noise_floor
+        while True:
+            enough = smaller and self._aim.goal == "speed" and not self._is_over(self.peak_bytes)
+            candidate = None if enough else self._next(findings, floor)
+            if candidate is None:
+                return
+            trial = self._known.get(trial_key(self.plan, candidate))
+            if trial is None:
+                if self._left_s() < LOOKS_S[0]:
+                    self._give_up(findings, floor)
+                    return
+                tell(self._words(candidate))
+                trial = self._try(candidate, smaller)
+            self._record(trial)
+            if trial.outcome == "kept":
+                self.plan = candidate.plan_on(self.plan)
+                self.peak_bytes = trial.peak_bytes or self.peak_bytes
+                if not smaller:
+                    findings = self._look_again(findings, tell)
+
+    def _is_over(self, peak_bytes: int | None) -> bool:
+        allowed = self._aim.memory_bytes
+        return allowed is not None and peak_bytes is not None and peak_bytes > allowed
+
+    def _next(self, findings: Sequence[Finding], floor: float) -> Candidate | None:
+        candidates, not_tried = propose(findings, self._offers, floor, self.plan)
         for trial in not_tried:
             if trial.candidate.key() not in self._tried:
                 self._record(trial)
@@ -112,8 +151,8 @@ class Search:
         last = measured[-1]
         return len(measured) < MOST_TRIES and last.outcome in TRIED_AGAIN and last.on != self.plan
 
-    def _give_up(self, findings: Sequence[Finding]) -> None:
-        while (candidate := self._next(findings)) is not None:
+    def _give_up(self, findings: Sequence[Finding], floor: float) -> None:
+        while (candidate := self._next(findings, floor)) is not None:
             why = "the time was spent"
             trial = Trial(candidate=candidate, on=self.plan, outcome="out_of_time", why=why)
             self._record(trial)
@@ -133,13 +172,13 @@ class Search:
         except HastenError:
             return findings  # it was just timed, so that it is the profiler that does not bear it
 
-    def _try(self, candidate: Candidate) -> Trial:
+    def _try(self, candidate: Candidate, smaller: bool) -> Trial:
         plan = candidate.plan_on(self.plan)
         try:
             if self._arm is None:
                 (self._arm,) = self._lab.arms(self.plan, anew=False)
             (arm,) = self._lab.arms(plan, limit_s=self._warm_limit_s(), anew=False)
-            trial = self._judge(candidate, plan, self._arm, arm)
+            trial = self._judge(candidate, plan, self._arm, arm, smaller)
         except WorkerFailure as failure:
             self._lab.close_workers()  # the incumbent may be the one that failed: begin it anew
             self._arm = None
@@ -151,7 +190,9 @@ class Search:
             arm.worker.close()
         return trial
 
-    def _judge(self, candidate: Candidate, plan: Plan, incumbent: Arm, arm: Arm) -> Trial:
+    def _judge(
+        self, candidate: Candidate, plan: Plan, incumbent: Arm, arm: Arm, smaller: bool
+    ) -> Trial:
         if (fallback := arm.fell_back()) is not None:
             return self._lost(candidate, arm, fallback)
         comparison = compare(
@@ -161,37 +202,49 @@ class Search:
             only_faster=True,
             confidence=self._confidence,
             margin=self._noise_floor - 1,
-            limit_s=min(max(self._left_s(), LOOKS_S[0]), LOOKS_S[-1]),
+            limit_s=LOOKS_S[0] if smaller else min(max(self._left_s(), LOOKS_S[0]), LOOKS_S[-1]),
         )
         arm.read()
         if (fallback := arm.fell_back()) is not None:  # what was timed was then another plan
             return self._lost(candidate, arm, fallback)
-        if comparison.decision != "faster":
+        trial = Trial(
+            candidate=candidate,
+            on=self.plan,
+            outcome="kept",
+            why="",
+            comparison=comparison,
+            applied=arm.applied,
+        )
+        if not smaller and comparison.decision != "faster":
             outcome, why = _not_faster(comparison)
-            return Trial(
-                candidate=candidate,
-                on=self.plan,
-                outcome=outcome,
-                why=why,
-                comparison=comparison,
-                applied=arm.applied,
-            )
+            return replace(trial, outcome=outcome, why=why)
         arm.worker.pause()
+        if self._aim.minds_memory():
+            peak = self._lab.peak(plan)
+            trial = replace(trial, peak_bytes=peak)
+            outcome, why = self._by_its_peak(peak, smaller)
+            if outcome != "kept":
+                return replace(trial, outcome=outcome, why=why)
+        return self._prove(trial, plan)
+
+    def _by_its_peak(self, peak: int, smaller: bool) -> tuple[Outcome, str]:
+        before = self.peak_bytes or peak
+        if smaller and peak > SMALLER * before:
+            return "not_smaller", f"a peak of {size(peak)}, and {size(before)} without it"
+        if not smaller and self._is_over(peak):
+            allowed = size(self._aim.memory_bytes or 0)
+            return "too_large", f"a peak of {size(peak)}, where {allowed} are allowed"
+        return "kept", ""
+
+    def _prove(self, trial: Trial, plan: Plan) -> Trial:
         moves_data = any(each.changes_data for each in self._offers if each.technique in plan.parts)
         claim = prove_steps(self._prover, plan, self._rungs, check_data=moves_data)
         proven = claim.verdict == "proven"
         why = claim.why()
-        if proven and candidate.rung is Rung.PARITY:
+        if proven and trial.candidate.rung is Rung.PARITY:
             why = "whether it trains as well is judged in the end"
-        return Trial(
-            candidate=candidate,
-            on=self.plan,
-            outcome="kept" if proven else claim.verdict,  # type: ignore[arg-type]
-            why=why,
-            comparison=comparison,
-            numerics=claim,
-            applied=arm.applied,
-        )
+        outcome: Outcome = "kept" if proven else claim.verdict  # type: ignore[assignment]
+        return replace(trial, outcome=outcome, why=why, numerics=claim)
 
     def _lost(self, candidate: Candidate, arm: Arm, fallback: Applied) -> Trial:
         outcome: Outcome = "not_tried" if fallback.outcome == "skipped" else "fell_back"
@@ -223,6 +276,8 @@ class Search:
 
     def _words(self, candidate: Candidate) -> str:
         so_far = f"{self.best():.2f}x so far, " if self.kept else ""
+        if self.peak_bytes is not None:
+            so_far += f"a peak of {size(self.peak_bytes)}, "
         return (
             f"trying {candidate.technique} against {candidate.finding} "
             f"({so_far}{self._left_s() / 60:.1f} min left)"

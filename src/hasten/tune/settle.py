@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.recipe import Confirmation
-from hasten.records.tuning import Worth
-from hasten.records.verdict import NumericsClaim, SpeedClaim
+from hasten.records.tuning import Aim, Worth
+from hasten.records.verdict import MemoryClaim, NumericsClaim, SpeedClaim
 from hasten.tune.ablate import ablate, idle
-from hasten.tune.confirm import claim_speed, confirm
+from hasten.tune.confirm import claim_memory, claim_speed, confirm
 from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
 from hasten.tune.spending import Stopwatch
@@ -25,12 +25,15 @@ class Settled:
     numerics: NumericsClaim
     confirmation: Confirmation
     speed: SpeedClaim | None
+    memory: MemoryClaim | None
     dropped: dict[str, str]
     """Parts of the search's plan that are not in this one, each with the reason."""
 
-    def holds(self) -> bool:
+    def holds(self, aim: Aim) -> bool:
+        same = self.numerics.verdict == "proven"
         fast = self.speed is not None and self.speed.verdict == "proven"
-        return fast and self.numerics.verdict == "proven"
+        fits = self.memory is not None and self.memory.verdict == "proven"
+        return same and (fast or aim.goal == "memory") and (fits or not aim.minds_memory())
 
 
 class Settler:
@@ -42,13 +45,14 @@ class Settler:
         *,
         noise_floor: float,
         parity_s: float,
+        aim: Aim,
         watch: Stopwatch,
         tell: Tell,
     ) -> None:
         """``prover`` is a fresh one, of another seed than the search's. ``parity_s`` is what may
         be spent on training in another precision."""
         self._lab, self._prover, self._rungs = lab, prover, rungs
-        self._floor, self._parity_s = noise_floor, parity_s
+        self._floor, self._parity_s, self._aim = noise_floor, parity_s, aim
         self._watch, self._tell = watch, tell
 
     def settle(self, plan: Plan, worth: tuple[Worth, ...] | None = None) -> Settled:
@@ -65,20 +69,22 @@ class Settler:
             claim = self._prove(plan)
         with self._watch.over("confirmation_s"):
             confirmation = confirm(self._lab, NAIVE, plan, self._floor, self._tell)
+            memory = claim_memory(self._lab, plan, self._aim) if self._aim.minds_memory() else None
         return Settled(
             plan=plan,
             worth=worth,
             numerics=claim,
             confirmation=confirmation,
             speed=claim_speed(confirmation, self._floor),
+            memory=memory,
             dropped=dropped,
         )
 
     def _prune(self, plan: Plan, dropped: dict[str, str]) -> tuple[Plan, tuple[Worth, ...]]:
-        """Until no part makes the plan slower."""
+        """Until no part makes the plan slower; those that were kept for memory may."""
         with self._watch.over("ablation_s"):
             worth = ablate(self._lab, plan, self._tell)
-            while useless := idle(worth):
+            while not self._aim.minds_memory() and (useless := idle(worth)):
                 dropped[useless[0]] = "the plan is faster without it, once the others are there"
                 plan = plan.without(useless[0])
                 worth = ablate(self._lab, plan, self._tell)

@@ -9,11 +9,11 @@ from hasten.measure.messages import Described
 from hasten.records.finding import Place
 from hasten.records.recipe import Evidence, read_recipe
 from hasten.records.record import from_json
-from hasten.records.tuning import Subject
+from hasten.records.tuning import Aim, Subject
 from hasten.tune.files import EVIDENCE, RECIPE
 
 
-def subject_of(task: str, seed: int, described: Described) -> Subject:
+def subject_of(task: str, seed: int, described: Described, aim: Aim) -> Subject:
     places = [described.task_place, described.model_place]
     return Subject(
         task=task,
@@ -22,6 +22,7 @@ def subject_of(task: str, seed: int, described: Described) -> Subject:
         environment=described.environment,
         traits=described.traits,
         sources={each.path: _digest(each) for each in places if each is not None},
+        aim=aim,
     )
 
 
