@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [
     *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
-    *sorted([*DOCS.glob("*.md"), *DOCS.glob("gallery/*.md")]),
+    *sorted(DOCS.rglob("*.md")),
 ]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # A figure that claims speed: "1.31x", "12 % faster".

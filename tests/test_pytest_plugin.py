@@ -132,8 +132,7 @@ def test_a_failure_says_how_much_and_shows_none_of_our_lines(outcomes: str) -> N
 def test_a_project_saves_once_and_is_held_against_it(tmp_path: Path) -> None:
     """For real, but for the durations: it runs, it writes, and it judges."""
     (tmp_path / "conftest.py").write_text(
-        "from hasten.measure import compare, gauge\nfrom hasten.tune import gate\n"
-        "gauge.GAUGE_S = compare.BLOCK_S = 0.01\ngate.SAVED_PAIRS, gate.LOOKS = 2, (2,)\n"
+        f"import sys\nsys.path.insert(0, {str(ROOT / 'tests')!r})\nimport quick\nquick.shorten()\n"
     )
     (tmp_path / "test_speed.py").write_text(
         f"def test_speed(hasten_bench):\n"

@@ -18,15 +18,11 @@ ROOT = Path(__file__).parents[2]
 PLANTED = ROOT / "tests/tasks/planted.py"
 # In a process of its own the durations are set to next to nothing: what is shown here is that each
 # form runs, writes and judges, not how sure it is.
-QUICK = """
+QUICK = f"""
 import sys
-from hasten.measure import compare, gauge
-from hasten.tune import confirm, gate, inference
-compare.LOOKS_S = (0.2,)
-gauge.GAUGE_S = confirm.CONTROL_S = compare.BLOCK_S = 0.01
-confirm.FIRST_S = 0.2
-gate.SAVED_PAIRS, gate.LOOKS = 2, (2,)
-confirm.PAIRS = inference.PAIRS = 1
+sys.path.insert(0, {str(ROOT / "tests")!r})
+import quick
+quick.shorten()
 from hasten.cli.main import main
 main()
 """

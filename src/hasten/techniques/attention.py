@@ -45,7 +45,7 @@ class AttentionTechnique(Technique[AttentionPart]):
     part = AttentionPart
     stage = Stage.ATTENTION
     rung = Rung.ROUNDING
-    answers = ("unfused-attention",)
+    answers = ("unfused-attention", "eager-model", "memory-bound", "compute-bound")
     about = "Holds torch's attention to a fused kernel, reads masks for it, and checks which ran."
     helps = "Models that call scaled_dot_product_attention or nn.MultiheadAttention."
     costs = (

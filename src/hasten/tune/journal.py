@@ -61,6 +61,8 @@ class Journal:
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / JOURNAL).open("ab" if self._begun else "wb") as file:
                 file.write(line + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
         self._begun = True
 
 

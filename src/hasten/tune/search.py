@@ -135,7 +135,9 @@ class Search:
         return allowed is not None and peak_bytes is not None and peak_bytes > allowed
 
     def _next(self, findings: Sequence[Finding], floor: float) -> Candidate | None:
-        candidates, not_tried = propose(findings, self._offers, floor, self.plan)
+        # A peak that is high costs no time: what lowers it is tried where that is asked for.
+        costly = [each for each in findings if floor == 0 or each.code != MEMORY.code]
+        candidates, not_tried = propose(costly, self._offers, floor, self.plan)
         for trial in not_tried:
             if trial.candidate.key() not in self._tried:
                 self._record(trial)

@@ -1,0 +1,32 @@
+"""Measuring that takes next to no time, and says nothing of speed: for tests of all the rest."""
+
+from collections.abc import Callable
+
+from hasten.measure import compare, gauge, lab
+from hasten.measure.lab import Lab
+from hasten.measure.worker import Worker
+from hasten.tune import ablate, confirm, gate, inference, search
+
+LOOKS_S = (0.2, 0.4)
+
+
+def shorten(put: Callable[[object, str, object], None] = setattr) -> None:
+    """``put`` sets an attribute, for good or for a test. All workers are forked, since starting
+    them anew takes most of the time."""
+    for module in (compare, lab, confirm, search):
+        put(module, "LOOKS_S", LOOKS_S)
+    put(compare, "BLOCK_S", 0.01)
+    put(gauge, "GAUGE_S", 0.01)
+    put(confirm, "CONTROL_S", LOOKS_S[0])
+    put(confirm, "FIRST_S", LOOKS_S[0])
+    put(ablate, "EACH_S", LOOKS_S[0])
+    put(gate, "SAVED_PAIRS", 2)
+    put(gate, "LOOKS", (2,))
+    for module in (confirm, inference):
+        put(module, "PAIRS", 1)
+    forked = Lab.worker
+
+    def worker(self: Lab, *, anew: bool = False) -> Worker:
+        return forked(self)
+
+    put(Lab, "worker", worker)
