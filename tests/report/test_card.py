@@ -110,7 +110,7 @@ def test_the_next_steps_of_a_recipe_can_be_copied() -> None:
     assert following == [
         "use it    hasten.PerformanceOptimizer.from_recipe('some/out/recipe.toml')",
         "check it  hasten prove train.py:make_task some/out/recipe.toml",
-        "read it   some/out/recipe.toml; all that was measured is in some/out/evidence.json",
+        "read it   some/out/report.html; all that was measured is in some/out/evidence.json",
     ]
 
 

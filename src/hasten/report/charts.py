@@ -10,8 +10,8 @@ from hasten.records.parity import SeedCurve, SeedPair
 from hasten.report.blocks import Tone
 from hasten.report.text import number, printable
 
-ROW, BAR = 46, 16
-"""Pixels of a bar with its label above, and of the bar alone."""
+ROW, LABEL, BAR = 52, 23, 16
+"""Pixels of a bar with its label above, of the label, and of the bar."""
 LONGEST_LABEL = 28
 """Characters that have room beside a figure on a phone; the tables have the whole."""
 CURVE_WIDTH, CURVE_HEIGHT = 1000, 240
@@ -77,8 +77,8 @@ def curves(pairs: Sequence[SeedPair], steps: int, title: str) -> Markup:
     ).format(CURVE_WIDTH, CURVE_HEIGHT, CURVE_HEIGHT, _join([_band(naive, place), *lines]))
     foot = CURVE_HEIGHT + 18
     words = [
-        _text(number(high), 12, "0"),
-        _text(number(low), CURVE_HEIGHT - 4, "0"),
+        _text(f"loss {number(high)}", 12, "0"),
+        _text(f"loss {number(low)}", CURVE_HEIGHT - 4, "0"),
         _text("step 1", foot, "0"),
         _text(f"step {steps:,}", foot, "100%", "end"),
     ]
@@ -137,12 +137,12 @@ def _reach(bar: Span) -> float:
 
 def _rect(hue: str, start: float, width: float, top: int) -> Markup:
     return Markup('<rect class="{}" x="{}" width="{}" y="{}" height="{}"/>').format(
-        hue, _percent(start), _percent(width), top + 21, BAR
+        hue, _percent(start), _percent(width), top + LABEL, BAR
     )
 
 
 def _whisker(low: float, high: float, top: int) -> Markup:
-    middle = top + 21 + BAR // 2
+    middle = top + LABEL + BAR // 2
     return Markup(
         '<g class="whisker"><line x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>'
         '<line x1="{0}" x2="{0}" y1="{3}" y2="{4}"/><line x1="{1}" x2="{1}" y1="{3}" y2="{4}"/></g>'

@@ -7,7 +7,7 @@ from hasten.records.measurement import Measurement, Memory
 from hasten.records.recipe import Evidence
 from hasten.records.trial import Trial
 from hasten.records.tuning import Diagnosed, Worth
-from hasten.report.blocks import Block, Cell, Chart, Grid, Section, Words, code, make_grid
+from hasten.report.blocks import Block, Cell, Chart, Grid, Section, Tone, Words, code, make_grid
 from hasten.report.charts import Span, spans, stacked
 from hasten.report.profile import PHASES, RARE_PHASES
 from hasten.report.shares import percents
@@ -57,22 +57,24 @@ def gain(evidence: Evidence) -> Section:
 def _waterfall(evidence: Evidence, kept: list[Trial]) -> list[Block]:
     """What the search saw, one on top of the other; then what fresh processes say."""
     bars = [Span("naive", "1.00x", 0.0, 1.0)]
-    rows: list[tuple[str | Cell, ...]] = [("naive", "", "", "1.00x")]
+    rows: list[tuple[str | Cell, ...]] = [("naive", "1.00x", "", "")]
     at = 1.0
+    tone: Tone
     for trial in kept:
         name, ratio = trial.candidate.technique, trial.comparison.ratio if trial.comparison else 1.0
-        bars.append(Span(f"+ {name}", f"{at * ratio:.2f}x", at, at * ratio, tone="good"))
+        tone, later = ("doubt", ", dropped") if name in evidence.dropped else ("good", "")
+        bars.append(Span(f"+ {name}", f"{at * ratio:.2f}x{later}", at, at * ratio, tone=tone))
         at *= ratio
-        rows.append((code(name), trial_ratio(trial), trial_interval(trial), f"{at:.2f}x"))
+        rows.append((code(name), f"{at:.2f}x", trial_ratio(trial), trial_interval(trial)))
     speed = evidence.speed
     if speed is not None:
         shown = "in fresh processes" + ("" if speed.verdict == "proven" else ", not proven")
         reach, figure = (speed.low, speed.high), f"{speed.ratio:.2f}x"
         tone = VERDICT_TONES[speed.verdict]
         bars.append(Span(shown, figure, 0.0, speed.ratio, reach, tone))
-        rows.append((shown, "", interval(*reach), figure))
+        rows.append((shown, figure, "", interval(*reach)))
     title = "; ".join(f"{each.label} {each.figure}" for each in bars)
-    headings = ("", "on top", "interval", "as fast as naive")
+    headings = ("", "in all", "on top", "interval")
     return [
         Chart(spans(bars, f"How many times as fast as naive: {title}", mark=1.0)),
         make_grid(headings, rows, figures=(1, 2, 3)),
