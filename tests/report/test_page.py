@@ -242,7 +242,7 @@ def test_a_plan_that_was_proven_again_says_when_it_was_searched() -> None:
 def test_hostile_names_stay_text(evidence: Evidence) -> None:
     plain = Page(tune_page(evidence, "out"))
     page = Page(tune_page(hostile(evidence), NASTY))
-    kinds = {name for name, _ in plain.elements} | {"polyline", "polygon", "line", "g", "code"}
+    kinds = {name for name, _ in plain.elements} | {"polyline", "polygon", "line", "code"}
     assert {name for name, _ in page.elements} <= kinds
     for _, attributes in page.elements:
         assert not any(name.startswith("on") for name in attributes)

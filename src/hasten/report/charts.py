@@ -36,12 +36,11 @@ def spans(bars: Sequence[Span], title: str, *, mark: float) -> Markup:
     for row, bar in enumerate(bars):
         top = ROW * row
         drawn += [_label(bar.label, bar.figure, top), _span(bar, top, most)]
+        drawn.append(_upright("mark", mark / most, top + LABEL - 4, top + LABEL + BAR + 4))
         if bar.interval is not None:
             low, high = bar.interval
             drawn.append(_whisker(low / most, high / most, top))
-    at, bottom = _percent(mark / most), ROW * len(bars)
-    line = Markup('<line class="mark" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(at, bottom)
-    return _svg([line, *drawn], bottom, title)
+    return _svg(drawn, ROW * len(bars), title)
 
 
 def stacked(
@@ -143,10 +142,15 @@ def _rect(hue: str, start: float, width: float, top: int) -> Markup:
 
 def _whisker(low: float, high: float, top: int) -> Markup:
     middle = top + LABEL + BAR // 2
-    return Markup(
-        '<g class="whisker"><line x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>'
-        '<line x1="{0}" x2="{0}" y1="{3}" y2="{4}"/><line x1="{1}" x2="{1}" y1="{3}" y2="{4}"/></g>'
-    ).format(_percent(low), _percent(high), middle, middle - 5, middle + 5)
+    ends = [_upright("whisker", each, middle - 5, middle + 5) for each in (low, high)]
+    between = Markup('<line class="whisker" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>')
+    return _join([*ends, between.format(_percent(low), _percent(high), middle)])
+
+
+def _upright(hue: str, at: float, top: int, bottom: int) -> Markup:
+    return Markup('<line class="{0}" x1="{1}" x2="{1}" y1="{2}" y2="{3}"/>').format(
+        hue, _percent(at), top, bottom
+    )
 
 
 def _label(label: str, figure: str, top: int) -> Markup:

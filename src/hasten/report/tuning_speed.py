@@ -131,9 +131,8 @@ def step_time(evidence: Evidence) -> Section:
         blocks.append(Words("There is no plan to compare it with."))
     else:
         blocks.append(Words(f"By the plan a step is {now.limit}: {now.why}."))
-    blocks.append(
-        Words("Medians over the steps of one profiled run: they show where, not how much faster.")
-    )
+    words = "Medians of one profiled run: they tell where the time goes. How much faster it is,"
+    blocks.append(Words(f"{words} the verdict tells, from runs that took turns."))
     return Section(title, tuple(blocks))
 
 
@@ -205,7 +204,8 @@ def break_even(evidence: Evidence) -> Section:
         words = "No plan is proven to be faster, so that nothing pays back what tuning took"
         blocks.append(Words(f"{words}: {took}."))
     else:
-        blocks.append(Words(f"Break-even of the plan alone: {warm_up_paid_back(speed)}."))
+        alone = warm_up_paid_back(speed)
+        blocks.append(Words(f"{alone[0].upper()}{alone[1:]}."))
         rows = evidence.break_even_rows()
         blocks.append(Words(_with_tuning(evidence, rows, speed.a_rows_per_s, took)))
         hour = duration(3600 / speed.ratio)
