@@ -134,6 +134,20 @@ def test_a_speed_that_was_not_proven_is_called_so_in_the_waterfall() -> None:
     assert "in fresh processes, not proven 1.50x 0.99x to 1.60x" in show(UNPROVEN)[TITLES[0]]
 
 
+def test_a_plan_that_is_fast_and_another_training_is_no_gain() -> None:
+    refuted = replace(PROVEN, outcome="unproven", verdict="refuted", why="gradients differ")
+    page = Page(tune_page(refuted, "out"))
+    assert "REFUTED train.py:make_task: gradients differ" in page.sections[""]
+    assert [each["class"] for each in page.named("rect")][:3] == ["plain", "good", "bad"]
+    assert "There is no proven plan" in page.sections["When it pays back"]
+    assert "an hour" not in page.sections["When it pays back"]
+
+
+def test_processes_that_did_not_finish_are_told() -> None:
+    failed = replace(UNPROVEN, speed=None, confirmation=replace(CONFIRMATION, failure="killed"))
+    assert "Fresh processes did not finish: killed." in show(failed)[TITLES[0]]
+
+
 def test_the_time_of_a_step_is_told_before_and_after() -> None:
     text = show(RICH)[TITLES[1]]
     assert "data wait 4.0 ms (40.0 %) 200 us (5.0 %)" in text

@@ -92,14 +92,20 @@ def _worth(evidence: Evidence) -> RenderableType:
 
 def _next(evidence: Evidence, out: str) -> list[str]:
     read = ("read it", f"{out}/report.html; all that was measured is in {out}/evidence.json")
-    steps = by_hand(evidence)
+    steps, first = by_hand(evidence), _first(evidence)
     if evidence.outcome == "recipe":
-        steps += [("use it", use_it(out)), ("check it", check_it(evidence, out)), read]
-        return [printable(f"{name:<10}{words}") for name, words in steps]
+        steps += [("use it", use_it(out)), ("check it", check_it(evidence, out))]
+    lines = [printable(f"{name:<10}{words}") for name, words in [*steps, read]]
+    return [first, *lines] if first else lines
+
+
+def _first(evidence: Evidence) -> str:
+    if evidence.outcome == "recipe":
+        return ""
+    if evidence.outcome == "nothing_to_gain":
+        return "Nothing to apply."
     late = any(trial.outcome == "out_of_time" for trial in evidence.trials)
-    again = "Run it again with more --minutes." if late else "Run it again on a quieter machine."
-    words = "Nothing to apply." if evidence.outcome == "nothing_to_gain" else again
-    return [words, *(printable(f"{name:<10}{words}") for name, words in [*steps, read])]
+    return "Run it again with more --minutes." if late else "Run it again on a quieter machine."
 
 
 def _grid() -> Table:

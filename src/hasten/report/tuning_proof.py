@@ -123,8 +123,9 @@ def _parity(parity: Parity) -> list[Block]:
         )
         for each in parity.figures
     ]
-    count, seeds = len(parity.pairs), ", ".join(str(each.seed) for each in parity.pairs)
-    words = f"{count} seeds ({seeds}), {parity.steps:,} steps each, naively and by the plan"
+    seeds = ", ".join(str(each.seed) for each in parity.pairs)
+    count = f"{len(parity.pairs)} seed{'' if len(parity.pairs) == 1 else 's'}"
+    words = f"{count} ({seeds}), {parity.steps:,} steps each, naively and by the plan"
     title = f"Training losses of {words}, with the band between the naive seeds"
     headings = ("figure", "naive", "by the plan", "interval", "margin", "another seed", "")
     return [

@@ -44,6 +44,8 @@ def gain(evidence: Evidence) -> Section:
         blocks += _waterfall(evidence, kept)
     else:
         blocks.append(Words("Nothing was kept: the training is as it was."))
+    if evidence.confirmation is not None and evidence.confirmation.failure:
+        blocks.append(Words(f"Fresh processes did not finish: {evidence.confirmation.failure}."))
     blocks += _parts(evidence)
     if evidence.dropped:
         rows = [(code(name), why) for name, why in evidence.dropped.items()]
@@ -68,9 +70,10 @@ def _waterfall(evidence: Evidence, kept: list[Trial]) -> list[Block]:
         rows.append((code(name), f"{at:.2f}x", trial_ratio(trial), trial_interval(trial)))
     speed = evidence.speed
     if speed is not None:
-        shown = "in fresh processes" + ("" if speed.verdict == "proven" else ", not proven")
+        doubt = "" if speed.verdict == "proven" else f", {spelled(speed.verdict)}"
+        shown = f"in fresh processes{doubt}"
         reach, figure = (speed.low, speed.high), f"{speed.ratio:.2f}x"
-        tone = VERDICT_TONES[speed.verdict]
+        tone = VERDICT_TONES[evidence.verdict]
         bars.append(Span(shown, figure, 0.0, speed.ratio, reach, tone))
         rows.append((shown, figure, "", interval(*reach)))
     title = "; ".join(f"{each.label} {each.figure}" for each in bars)
@@ -196,12 +199,11 @@ def _memory_row(name: str, before: int | None, after: int | None) -> tuple[str, 
 
 
 def break_even(evidence: Evidence) -> Section:
-    spent = evidence.spent
-    took = duration(spent.total_s())
+    took = duration(evidence.spent.total_s())
     blocks: list[Block] = []
     speed = evidence.speed
-    if speed is None or speed.verdict != "proven":
-        words = "No plan is proven to be faster, so that nothing pays back what tuning took"
+    if speed is None or evidence.outcome != "recipe":
+        words = "There is no proven plan, so that nothing pays back what tuning took"
         blocks.append(Words(f"{words}: {took}."))
     else:
         alone = warm_up_paid_back(speed)
