@@ -40,7 +40,7 @@ def test_it_has_the_sections_of_the_page_and_no_drawing() -> None:
 def test_rows_are_told_with_their_figures() -> None:
     text = tune_markdown(RICH, "out")
     assert "| `batched_loader` | 1.62x | 1.62x | 1.60x to 1.64x |" in text
-    assert "| `compile` | `data-wait` | `batched_loader` | - | - | **failed** |" in text
+    assert "| `compile` | - | **failed** | RuntimeError: no compiler | `batched_loader` |" in text
     assert "    hasten prove train.py:make_task out/recipe.toml" in text
 
 

@@ -54,22 +54,17 @@ def trials(evidence: Evidence) -> Section:
     if not tried:
         words = "Nothing was run." if evidence.trials else NO_TRIALS
         return Section(title, (Words(words),))
-    headings = ("change", "against", "on top of", "ratio", "interval", "outcome", "why")
-    blocks: list[Block] = [make_grid(headings, [_trial(each) for each in tried], figures=(3,))]
+    headings = ("change", "ratio", "outcome", "why", "on top of", "against", "interval")
+    blocks: list[Block] = [make_grid(headings, [_trial(each) for each in tried], figures=(1, 6))]
     if any(each.detail for each in tried):
         blocks.append(Words("The tracebacks of what failed are in evidence.json."))
     return Section(title, tuple(blocks))
 
 
 def _trial(trial: Trial) -> tuple[str | Cell, ...]:
-    return (
-        *_change(trial),
-        code(str(trial.on)),
-        trial_ratio(trial),
-        trial_interval(trial),
-        _outcome(trial),
-        trial.why,
-    )
+    change, finding = _change(trial)
+    ratio, on = trial_ratio(trial), code(str(trial.on))
+    return change, ratio, _outcome(trial), trial.why, on, finding, trial_interval(trial)
 
 
 def _change(trial: Trial) -> tuple[Cell, Cell]:
