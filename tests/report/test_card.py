@@ -111,7 +111,7 @@ def test_the_next_steps_of_a_recipe_can_be_copied() -> None:
     assert following == [
         "use it    hasten.PerformanceOptimizer.from_recipe('some/out/recipe.toml')",
         "check it  hasten prove train.py:make_task some/out/recipe.toml",
-        "read it   some/out/recipe.toml; all that was measured is in some/out/evidence.json",
+        "read it   some/out/report.html; all that was measured is in some/out/evidence.json",
     ]
 
 
@@ -194,7 +194,7 @@ def test_for_memory_the_peak_is_the_verdict_and_time_its_price() -> None:
     slower = replace(SPEED, ratio=0.5, low=0.45, high=0.55, verdict="refuted")
     smaller = replace(PROVEN, aim=Aim(goal="memory"), memory=claim, speed=slower)
     text = show(smaller)
-    assert "takes 3.0 MiB instead of 8.0 MiB" in text
+    assert "takes 3.0 MiB instead of 8.0 MiB at the peak of a step" in text
     assert "2.00x the time" in text
     assert "8.0 MiB -> 3.0 MiB, 4.0 MiB allowed" in text
     assert "0.50x faster" not in text

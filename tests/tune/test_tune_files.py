@@ -15,10 +15,14 @@ import pytest
 from hasten.errors import HastenError
 from hasten.records.recipe import Evidence, read_recipe
 from hasten.records.record import from_json
+from hasten.report.markdown import tune_markdown
+from hasten.report.page import tune_page
 from hasten.techniques.registry import recipe_schema
 from hasten.tune import files
 from hasten.tune.files import (
     EVIDENCE,
+    MARKDOWN,
+    PAGE,
     PREVIOUS,
     RECIPE,
     SCHEMA,
@@ -138,7 +142,7 @@ def test_a_relative_out_is_taken_from_the_working_folder(
 
 def test_a_proven_tuning_leaves_recipe_evidence_and_schema(out: Path) -> None:
     write_outcome(out, PROVEN, SCHEMA_BYTES)
-    assert written(out) == {RECIPE, EVIDENCE, SCHEMA}
+    assert written(out) == {RECIPE, EVIDENCE, SCHEMA, PAGE, MARKDOWN}
     recipe = read_recipe(out / RECIPE)
     assert recipe.task == PROVEN.task
     assert recipe.plan == PARTS
@@ -147,6 +151,15 @@ def test_a_proven_tuning_leaves_recipe_evidence_and_schema(out: Path) -> None:
     assert recipe.speed.rows_per_s == 15_000
     assert (recipe.numerics.verdict, recipe.numerics.rung) == ("proven", "rounding")
     assert from_json((out / EVIDENCE).read_bytes(), Evidence, where=EVIDENCE) == PROVEN
+
+
+@pytest.mark.parametrize("evidence", [PROVEN, NOTHING_TO_GAIN, UNPROVEN])
+def test_every_tuning_leaves_its_report_as_a_page_and_as_markdown(
+    out: Path, evidence: Evidence
+) -> None:
+    write_outcome(out, evidence, SCHEMA_BYTES)
+    assert (out / PAGE).read_text() == tune_page(evidence, str(out))
+    assert (out / MARKDOWN).read_text() == tune_markdown(evidence, str(out))
 
 
 def test_the_recipe_is_tied_to_the_bytes_of_its_evidence(out: Path) -> None:
@@ -192,7 +205,7 @@ def test_the_recipe_names_its_schema_in_the_first_line(out: Path) -> None:
 @pytest.mark.parametrize("evidence", [NOTHING_TO_GAIN, UNPROVEN])
 def test_without_a_proof_there_is_evidence_and_no_recipe(out: Path, evidence: Evidence) -> None:
     write_outcome(out, evidence, SCHEMA_BYTES)
-    assert written(out) == {EVIDENCE}
+    assert written(out) == {EVIDENCE, PAGE, MARKDOWN}
     assert from_json((out / EVIDENCE).read_bytes(), Evidence, where=EVIDENCE) == evidence
 
 
@@ -227,7 +240,7 @@ def test_the_recipe_is_written_last(out: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(files, "write_atomically", write)
     write_outcome(out, PROVEN, SCHEMA_BYTES)
-    assert order == [EVIDENCE, SCHEMA, RECIPE]
+    assert order == [EVIDENCE, PAGE, MARKDOWN, SCHEMA, RECIPE]
 
 
 @pytest.mark.parametrize("evidence", [NOTHING_TO_GAIN, msgspec.structs.replace(PROVEN, speed=None)])

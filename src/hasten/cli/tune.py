@@ -16,7 +16,7 @@ from hasten.cli.output import print_json, print_rich
     type=NamedPath(),
     default=Path("hasten-out"),
     show_default=True,
-    help="Folder for recipe.toml, evidence.json and the journal.",
+    help="Folder for recipe.toml, evidence.json, report.html and the journal.",
 )
 @click.option(
     "--minutes",

@@ -105,7 +105,7 @@ class Evidence(Record, frozen=True, kw_only=True):
     def break_even_rows(self) -> float | None:
         """Rows of training after which tuning and the longer warm-up are paid back; None where
         they never are."""
-        if self.speed is None or self.speed.ratio <= 1:
+        if self.speed is None or self.speed.b_rows_per_s <= self.speed.a_rows_per_s:
             return None
         saved_s = 1 / self.speed.a_rows_per_s - 1 / self.speed.b_rows_per_s
         return (self.spent.total_s() + max(self.speed.warmup_extra_s, 0.0)) / saved_s

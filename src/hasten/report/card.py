@@ -6,19 +6,24 @@ from rich.table import Table
 from rich.text import Text
 
 from hasten.records.recipe import Evidence
-from hasten.records.trial import Outcome, Trial
 from hasten.records.verdict import NumericsClaim
-from hasten.report.text import duration, peak_memory, printable, size
+from hasten.report.blocks import Tone
+from hasten.report.text import printable
+from hasten.report.tuning import (
+    NO_FINDINGS,
+    NO_TRIALS,
+    TONES,
+    by_hand,
+    check_it,
+    headline,
+    spelled,
+    trial_ratio,
+    use_it,
+    worth_of,
+)
 
-STYLES: dict[Outcome, str] = {
-    "kept": "green",
-    "refuted": "red",
-    "failed": "red",
-    "out_of_memory": "red",
-}
-
-REWRITTEN_BY_HAND = "unfused-attention"
-"""The finding that no technique answers, only its author."""
+STYLES: dict[Tone, str] = {"good": "green", "bad": "red", "doubt": "yellow", "plain": ""}
+CARRY = " " * len("PROVEN  ")
 
 
 def tune_card(evidence: Evidence, out: str) -> RenderableType:
@@ -34,32 +39,14 @@ def tune_card(evidence: Evidence, out: str) -> RenderableType:
 
 
 def _verdict(evidence: Evidence) -> Text:
-    task, speed = printable(evidence.task), evidence.speed
-    if evidence.outcome == "recipe" and evidence.aim.goal == "memory":
-        return _smaller(evidence, task)
-    if evidence.outcome == "recipe" and speed is not None and evidence.numerics is not None:
-        head = Text("PROVEN", style="bold green")
-        head.append(f"  {task} trains {speed.ratio:.2f}x faster", style="bold")
-        head.append(f" (99 % interval {speed.low:.2f}x to {speed.high:.2f}x)\n")
-        head.append(f"        and stays the same training ({evidence.numerics.rung})")
-        return head
-    if evidence.outcome == "nothing_to_gain":
-        head = Text("NOTHING TO GAIN", style="bold")
-        return head.append(f"  {task}: {printable(evidence.why)}", style="not bold")
-    word = "REFUTED" if evidence.verdict == "refuted" else "NOT PROVEN"
-    return Text(word, style="bold red").append(f"  {task}: {printable(evidence.why)}", style="")
-
-
-def _smaller(evidence: Evidence, task: str) -> Text:
-    memory, speed, numerics = evidence.memory, evidence.speed, evidence.numerics
-    assert memory is not None  # as it was the goal
-    assert speed is not None
-    assert numerics is not None
-    head = Text("PROVEN", style="bold green")
-    head.append(f"  {task} takes {size(memory.b_bytes)} instead of {size(memory.a_bytes)}", "bold")
-    pace = f"{1 / speed.ratio:.2f}x the time" if speed.ratio < 1 else f"{speed.ratio:.2f}x faster"
-    head.append(f" at the peak of a step, {pace},\n")
-    return head.append(f"        and stays the same training ({numerics.rung})")
+    head = headline(evidence)
+    words = Text(head.word, style=f"bold {STYLES[head.tone]}".strip())
+    claim = "bold default" if head.beside else "not bold default"
+    words.append(f"  {printable(head.claim)}", style=claim)
+    if head.beside:
+        interval, same = head.beside
+        words.append(f" ({interval})\n{CARRY}{same}", style="not bold default")
+    return words
 
 
 def _section(title: str, body: RenderableType) -> list[RenderableType]:
@@ -68,7 +55,7 @@ def _section(title: str, body: RenderableType) -> list[RenderableType]:
 
 def _findings(evidence: Evidence) -> RenderableType:
     if not evidence.naive().findings:
-        return Text("No part of a step stands out.")
+        return Text(NO_FINDINGS)
     table = _grid()
     for finding in evidence.naive().findings:
         place = f"  {finding.place}" if finding.place else ""
@@ -79,77 +66,46 @@ def _findings(evidence: Evidence) -> RenderableType:
 
 def _trials(evidence: Evidence) -> RenderableType:
     if not evidence.trials:
-        return Text("Nothing: no technique answers these findings.")
+        return Text(NO_TRIALS)
     table = _grid()
     for trial in evidence.trials:
-        word = trial.outcome.replace("_", " ")
-        style = STYLES.get(trial.outcome, "yellow")
+        outcome = Text(spelled(trial.outcome), style=STYLES[TONES.get(trial.outcome, "doubt")])
         name = Text(printable(trial.candidate.technique))
-        table.add_row(name, _ratio(trial), Text(word, style=style), Text(printable(trial.why)))
+        table.add_row(name, trial_ratio(trial), outcome, Text(printable(trial.why)))
     return table
 
 
 def _checks(numerics: NumericsClaim) -> RenderableType:
     table = _grid()
     for check in numerics.checks:
-        table.add_row(check.name, check.verdict.replace("_", " "), Text(printable(check.why)))
+        table.add_row(check.name, spelled(check.verdict), Text(printable(check.why)))
     return table
 
 
-def _ratio(trial: Trial) -> str:
-    ratio = f"{trial.comparison.ratio:.2f}x" if trial.comparison else "-"
-    return ratio if trial.peak_bytes is None else f"{ratio}, {size(trial.peak_bytes)}"
-
-
 def _worth(evidence: Evidence) -> RenderableType:
-    speed = evidence.speed
-    assert speed is not None  # a recipe has a speed claim
+    assert evidence.speed is not None  # a recipe has a speed claim
     table = _grid()
-    rate = f"{speed.a_rows_per_s:,.0f} -> {speed.b_rows_per_s:,.0f} rows/s"
-    noise = f"noise floor {100 * (speed.noise_floor - 1):.1f} %"
-    table.add_row("throughput", f"{rate} ({noise})")
-    if speed.disturbed_by:
-        table.add_row("beside it", speed.disturbed_by)
-    if speed.break_even_rows is not None and speed.warmup_extra_s > 0:
-        extra = f"{duration(speed.warmup_extra_s)} more to warm up"
-        table.add_row("break-even", f"{extra}, paid back after {speed.break_even_rows:,.0f} rows")
-    else:
-        table.add_row("break-even", "at once: it takes no longer to warm up")
-    if evidence.memory is not None:
-        claim = evidence.memory
-        limit = f", {size(claim.allowed_bytes)} allowed" if claim.allowed_bytes else ""
-        table.add_row("peak of a step", f"{size(claim.a_bytes)} -> {size(claim.b_bytes)}{limit}")
-    confirmation = evidence.confirmation
-    if confirmation is not None and confirmation.a_memory and confirmation.b_memory:
-        before, after = confirmation.a_memory, confirmation.b_memory
-        table.add_row("peak memory", f"{peak_memory(before)} -> {peak_memory(after)}")
-    table.add_row("tuning took", duration(evidence.spent.total_s()))
+    for name, words in worth_of(evidence, evidence.speed):
+        table.add_row(name, Text(printable(words)))
     return table
 
 
 def _next(evidence: Evidence, out: str) -> list[str]:
-    by_hand = [
-        f"rewrite   {each.place}: {each.advice}"
-        for each in evidence.naive().findings
-        if each.code == REWRITTEN_BY_HAND
-    ]
-    return [*by_hand, *_next_commands(evidence, out)]
-
-
-def _next_commands(evidence: Evidence, out: str) -> list[str]:
-    late = any(trial.outcome == "out_of_time" for trial in evidence.trials)
+    read = ("read it", f"{out}/report.html; all that was measured is in {out}/evidence.json")
+    steps, first = by_hand(evidence), _first(evidence)
     if evidence.outcome == "recipe":
-        return [
-            f"use it    hasten.PerformanceOptimizer.from_recipe({out + '/recipe.toml'!r})",
-            f"check it  hasten prove {printable(evidence.task)} {out}/recipe.toml",
-            f"read it   {out}/recipe.toml; all that was measured is in {out}/evidence.json",
-        ]
+        steps += [("use it", use_it(out)), ("check it", check_it(evidence, out))]
+    lines = [printable(f"{name:<10}{words}") for name, words in [*steps, read]]
+    return [first, *lines] if first else lines
+
+
+def _first(evidence: Evidence) -> str:
+    if evidence.outcome == "recipe":
+        return ""
     if evidence.outcome == "nothing_to_gain":
-        return [f"Nothing to apply. All that was measured is in {out}/evidence.json"]
-    return [
-        "Run it again with more --minutes." if late else "Run it again on a quieter machine.",
-        f"All that was measured is in {out}/evidence.json",
-    ]
+        return "Nothing to apply."
+    late = any(trial.outcome == "out_of_time" for trial in evidence.trials)
+    return "Run it again with more --minutes." if late else "Run it again on a quieter machine."
 
 
 def _grid() -> Table:

@@ -26,21 +26,8 @@ class EnvironmentReport(Record, frozen=True, kw_only=True):
 
 
 def environment_card(report: EnvironmentReport) -> RenderableType:
-    here = report.environment
     machine = Table.grid(padding=(0, 2))
-    rows = {
-        "device": f"{here.device.count} x {here.device.name}, {size(here.device.memory_bytes)}",
-        "cpu": here.cpu,
-        "cores": f"{here.cores_allowed:g} of {here.cores_present} may be used by this process",
-        "threads": f"{here.threads} for torch on the CPU",
-        "memory": size(here.memory_bytes),
-        "shared memory": size(here.shared_memory_bytes),
-        "system": here.system,
-        "versions": ", ".join(f"{name} {version}" for name, version in here.versions.items()),
-        "compiler": here.compiler or "none found on the path",
-        "fingerprint": report.fingerprint,
-    }
-    for name, value in rows.items():
+    for name, value in machine_rows(report.environment).items():
         machine.add_row(name, Text(printable(value)))
     techniques = Table.grid(padding=(0, 2))
     for each in report.techniques:
@@ -53,3 +40,18 @@ def environment_card(report: EnvironmentReport) -> RenderableType:
         Text("Techniques here", style="bold"),
         Padding(techniques, (0, 0, 0, 2)),
     )
+
+
+def machine_rows(here: Environment) -> dict[str, str]:
+    return {
+        "device": f"{here.device.count} x {here.device.name}, {size(here.device.memory_bytes)}",
+        "cpu": here.cpu,
+        "cores": f"{here.cores_allowed:g} of {here.cores_present} may be used by this process",
+        "threads": f"{here.threads} for torch on the CPU",
+        "memory": size(here.memory_bytes),
+        "shared memory": size(here.shared_memory_bytes),
+        "system": here.system,
+        "versions": ", ".join(f"{name} {version}" for name, version in here.versions.items()),
+        "compiler": here.compiler or "none found on the path",
+        "fingerprint": here.fingerprint(),
+    }

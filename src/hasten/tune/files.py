@@ -1,4 +1,4 @@
-"""The files that a tuning comes to: recipe and evidence."""
+"""The files that a tuning comes to: recipe, evidence, and the evidence as a page."""
 
 import hashlib
 import os
@@ -19,11 +19,15 @@ from hasten.records.recipe import (
     RecipeSpeed,
 )
 from hasten.records.record import to_json, to_toml
+from hasten.report.markdown import tune_markdown
+from hasten.report.page import tune_page
 
 RECIPE = "recipe.toml"
 PREVIOUS = "recipe.previous.toml"
 EVIDENCE = "evidence.json"
 SCHEMA = "recipe.schema.json"
+PAGE = "report.html"
+MARKDOWN = "report.md"
 
 
 def write_outcome(folder: Path, evidence: Evidence, schema: bytes) -> None:
@@ -36,6 +40,8 @@ def write_outcome(folder: Path, evidence: Evidence, schema: bytes) -> None:
             recipe.replace(folder / PREVIOUS)
         content = to_json(evidence)
         write_atomically(folder / EVIDENCE, content)
+        write_atomically(folder / PAGE, tune_page(evidence, str(folder)).encode())
+        write_atomically(folder / MARKDOWN, tune_markdown(evidence, str(folder)).encode())
         if evidence.outcome == "recipe":
             write_atomically(folder / SCHEMA, msgspec.json.format(schema, indent=1))
             text = recipe_text(make_recipe(evidence, hashlib.sha256(content).hexdigest()))

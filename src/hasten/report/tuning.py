@@ -1,0 +1,126 @@
+"""A tuning in words that the card, the page and the Markdown share."""
+
+import shlex
+from dataclasses import dataclass
+
+from hasten.records.plan import Rung
+from hasten.records.recipe import Evidence
+from hasten.records.trial import Outcome, Trial
+from hasten.records.verdict import MemoryClaim, SpeedClaim, Verdict
+from hasten.report.blocks import Tone
+from hasten.report.text import duration, peak_memory, printable, size
+
+TONES: dict[Outcome, Tone] = {
+    "kept": "good",
+    "refuted": "bad",
+    "failed": "bad",
+    "out_of_memory": "bad",
+}
+"""Of a trial; all others are in doubt."""
+VERDICT_TONES: dict[Verdict, Tone] = {"proven": "good", "not_proven": "doubt", "refuted": "bad"}
+
+NO_FINDINGS = "No part of a step stands out."
+NO_TRIALS = "Nothing: no technique answers these findings."
+REWRITTEN_BY_HAND = "unfused-attention"
+"""The finding that no technique answers, only its author."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    word: str
+    tone: Tone
+    claim: str
+    beside: tuple[str, ...] = ()
+    """The interval, and whether it is the same training; of a proven claim only."""
+
+
+def headline(evidence: Evidence) -> Headline:
+    speed, numerics = evidence.speed, evidence.numerics
+    if evidence.outcome == "recipe" and speed is not None and numerics is not None:
+        same = "trains as well" if numerics.rung is Rung.PARITY else "stays the same training"
+        claim, beside = f"{evidence.task} trains {speed.ratio:.2f}x faster", ""
+        if evidence.aim.goal == "memory" and evidence.memory is not None:
+            claim, beside = _smaller(evidence.task, evidence.memory), f"{_pace(speed)}, "
+        beside += f"99 % interval {interval(speed.low, speed.high)}"
+        return Headline("PROVEN", "good", claim, (beside, f"and {same} ({numerics.rung})"))
+    claim = f"{evidence.task}: {evidence.why}"
+    if evidence.outcome == "nothing_to_gain":
+        return Headline("NOTHING TO GAIN", "plain", claim)
+    return Headline("REFUTED" if evidence.verdict == "refuted" else "NOT PROVEN", "bad", claim)
+
+
+def _smaller(task: str, memory: MemoryClaim) -> str:
+    now, before = size(memory.b_bytes), size(memory.a_bytes)
+    return f"{task} takes {now} instead of {before} at the peak of a step"
+
+
+def _pace(speed: SpeedClaim) -> str:
+    """What a lower peak costs, or gains beside it."""
+    if speed.ratio < 1:
+        return f"{1 / speed.ratio:.2f}x the time"
+    return f"{speed.ratio:.2f}x faster"
+
+
+def interval(low: float, high: float) -> str:
+    return f"{low:.2f}x to {high:.2f}x"
+
+
+def spelled(word: str) -> str:
+    """An outcome or a verdict, as people write it."""
+    return word.replace("_", " ")
+
+
+def trial_ratio(trial: Trial) -> str:
+    ratio = f"{trial.comparison.ratio:.2f}x" if trial.comparison else "-"
+    return ratio if trial.peak_bytes is None else f"{ratio}, {size(trial.peak_bytes)}"
+
+
+def trial_interval(trial: Trial) -> str:
+    return interval(trial.comparison.low, trial.comparison.high) if trial.comparison else "-"
+
+
+def worth_of(evidence: Evidence, speed: SpeedClaim) -> list[tuple[str, str]]:
+    """Name and figure of all that a claim of speed comes with."""
+    rate = f"{speed.a_rows_per_s:,.0f} -> {speed.b_rows_per_s:,.0f} rows/s"
+    rows = [("throughput", f"{rate} (noise floor {100 * (speed.noise_floor - 1):.1f} %)")]
+    if speed.disturbed_by:
+        rows.append(("beside it", speed.disturbed_by))
+    rows.append(("break-even", warm_up_paid_back(speed)))
+    if evidence.memory is not None:
+        rows.append(("peak of a step", peak_of_a_step(evidence.memory)))
+    confirmation = evidence.confirmation
+    if confirmation is not None and confirmation.a_memory and confirmation.b_memory:
+        before, after = peak_memory(confirmation.a_memory), peak_memory(confirmation.b_memory)
+        rows.append(("peak memory", f"{before} -> {after}"))
+    return [*rows, ("tuning took", duration(evidence.spent.total_s()))]
+
+
+def peak_of_a_step(memory: MemoryClaim) -> str:
+    limit = f", {size(memory.allowed_bytes)} allowed" if memory.allowed_bytes else ""
+    return f"{size(memory.a_bytes)} -> {size(memory.b_bytes)}{limit}"
+
+
+def warm_up_paid_back(speed: SpeedClaim) -> str:
+    if speed.warmup_extra_s <= 0:
+        return "at once: it takes no longer to warm up"
+    extra = f"{duration(speed.warmup_extra_s)} more to warm up"
+    if speed.break_even_rows is None:
+        return f"{extra}, never paid back"
+    return f"{extra}, paid back after {speed.break_even_rows:,.0f} rows"
+
+
+def by_hand(evidence: Evidence) -> list[tuple[str, str]]:
+    return [
+        ("rewrite", f"{each.place}: {each.advice}")
+        for each in evidence.naive().findings
+        if each.code == REWRITTEN_BY_HAND
+    ]
+
+
+def use_it(out: str) -> str:
+    return f"hasten.PerformanceOptimizer.from_recipe({out + '/recipe.toml'!r})"
+
+
+def check_it(evidence: Evidence, out: str) -> str:
+    task, recipe = shlex.quote(printable(evidence.task)), shlex.quote(f"{out}/recipe.toml")
+    return f"hasten prove {task} {recipe}"

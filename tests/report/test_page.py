@@ -1,0 +1,292 @@
+"""The page of a tuning: all of it is there, it stands alone, and hostile names stay text."""
+
+import re
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from hasten.records.plan import Plan
+from hasten.records.recipe import Evidence
+from hasten.records.tuning import Spent
+from hasten.report.page import tune_page
+from specimens import (
+    CONFIRMATION,
+    NOTHING_TO_GAIN,
+    NUMERICS,
+    PROVEN,
+    SPEED,
+    UNPROVEN,
+    with_findings,
+)
+from tunings import NASTY, PARITY, RICH, hostile
+
+replace = msgspec.structs.replace
+
+TITLES = [
+    "From naive to final",
+    "Where a step's time went",
+    "Why it was slow",
+    "Everything that was tried",
+    "Is it the same training?",
+    "Memory",
+    "When it pays back",
+    "What was not tried",
+    "How to reproduce it",
+]
+VOID = {"meta", "br", "img", "hr", "input", "link"}
+INERT = NASTY.replace("\n", "?").replace("\x1b", "?")
+ALL = [PROVEN, NOTHING_TO_GAIN, UNPROVEN, RICH]
+
+
+class Page(HTMLParser):
+    """Its text by section, the elements that it is made of, and whether they are balanced."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.sections: dict[str, str] = {"": ""}
+        self._open: list[str] = []
+        self._at = ""
+        self.feed(page)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self._open:
+            return
+        if self._open[-1:] == ["h2"]:
+            self._at = data
+            self.sections[data] = ""
+        self.sections[self._at] += f"{data.strip()} " if data.strip() else ""
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def show(evidence: Evidence, out: str = "hasten-out") -> dict[str, str]:
+    return Page(tune_page(evidence, out)).sections
+
+
+@pytest.mark.parametrize("evidence", ALL)
+def test_a_page_has_the_verdict_first_and_then_all_its_sections(evidence: Evidence) -> None:
+    assert list(show(evidence)) == ["", *TITLES]
+    assert all(text.strip() != title for title, text in show(evidence).items())
+
+
+def test_a_proven_page_begins_with_the_claim_and_its_figures() -> None:
+    verdict = show(RICH)[""]
+    assert "PROVEN train.py:make_task trains 2.39x faster" in verdict
+    assert "99 % interval 2.28x to 2.51x, and trains as well (parity)" in verdict
+    assert "10,000 -> 23,900 rows/s (noise floor 2.0 %)" in verdict
+    assert "plan batched_loader + mixed_precision" in verdict
+
+
+@pytest.mark.parametrize(
+    ("evidence", "word"), [(NOTHING_TO_GAIN, "NOTHING TO GAIN"), (UNPROVEN, "NOT PROVEN")]
+)
+def test_without_a_proof_the_page_says_why_and_claims_no_speed(
+    evidence: Evidence, word: str
+) -> None:
+    verdict = show(evidence)[""]
+    assert f"{word} {evidence.task}: {evidence.why}" in verdict
+    assert "x faster" not in verdict
+    assert "throughput" not in verdict
+    assert "recipe.toml" not in show(evidence)["How to reproduce it"]
+
+
+def test_the_waterfall_multiplies_what_was_kept_and_ends_at_what_was_confirmed() -> None:
+    text = show(RICH)[TITLES[0]]
+    for step in ("naive 1.00x", "batched_loader 1.62x", "fused_optimizer 1.70x", "2.45x"):
+        assert step in text
+    assert "1.70x, dropped" in text
+    assert "in fresh processes 2.39x 2.28x to 2.51x" in text
+
+
+def test_each_part_is_shown_with_its_settings_and_its_worth_in_place() -> None:
+    text = show(RICH)[TITLES[0]]
+    assert "batched_loader - 1.71x (1.66x to 1.75x)" in text
+    assert "dtype = bfloat16 1.43x (1.40x to 1.47x), with fused_attention" in text
+    assert "fused_optimizer the plan is faster without it" in text
+
+
+def test_a_worth_that_was_not_measured_says_why() -> None:
+    worth = (replace(RICH.worth[0], failure="the worker was killed"),)
+    assert "not measured: the worker was killed" in show(replace(RICH, worth=worth))[TITLES[0]]
+    assert "What each part is worth in place was not measured." in show(PROVEN)[TITLES[0]]
+    one = replace(PROVEN, plan=Plan(parts={"compile": {}}))
+    assert "The plan has one part" in show(one)[TITLES[0]]
+    assert "compile - - done: 1 graph" in show(one)[TITLES[0]]
+
+
+def test_a_speed_that_was_not_proven_is_called_so_in_the_waterfall() -> None:
+    assert "in fresh processes, not proven 1.50x 0.99x to 1.60x" in show(UNPROVEN)[TITLES[0]]
+
+
+def test_a_plan_that_is_fast_and_another_training_is_no_gain() -> None:
+    refuted = replace(PROVEN, outcome="unproven", verdict="refuted", why="gradients differ")
+    page = Page(tune_page(refuted, "out"))
+    assert "REFUTED train.py:make_task: gradients differ" in page.sections[""]
+    assert [each["class"] for each in page.named("rect")][:3] == ["plain", "good", "bad"]
+    assert "There is no proven plan" in page.sections["When it pays back"]
+    assert "an hour" not in page.sections["When it pays back"]
+
+
+def test_processes_that_did_not_finish_are_told() -> None:
+    failed = replace(UNPROVEN, speed=None, confirmation=replace(CONFIRMATION, failure="killed"))
+    assert "Fresh processes did not finish: killed." in show(failed)[TITLES[0]]
+
+
+def test_the_time_of_a_step_is_told_before_and_after() -> None:
+    text = show(RICH)[TITLES[1]]
+    assert "data wait 4.0 ms (40.0 %) 200 us (5.0 %)" in text
+    assert "By the plan a step is compute-bound" in text
+    assert "one graph" not in text
+    assert "Where it goes by the plan was not measured." in show(PROVEN)[TITLES[1]]
+    assert "There is no plan to compare it with." in show(NOTHING_TO_GAIN)[TITLES[1]]
+
+
+def test_the_findings_have_place_cost_bound_and_advice() -> None:
+    text = show(RICH)["Why it was slow"]
+    assert "The naive step is input-bound: 40 % of a step is spent on data." in text
+    assert "train.py:12 4.0 ms 1.67x Fetch whole batches at once." in text
+    assert "updating the weights - 1.0 ms 1.11x" in text
+    assert "No part of a step stands out." in show(with_findings(PROVEN))["Why it was slow"]
+
+
+def test_every_trial_is_in_one_of_two_tables_with_its_reason() -> None:
+    sections = show(RICH)
+    tried, left = sections["Everything that was tried"], sections["What was not tried"]
+    assert "compile - failed RuntimeError: no compiler batched_loader data-wait - " in tried
+    assert "channels_last 0.98x not faster at most 0.995x batched_loader data-wait 0.97x" in tried
+    assert "mixed_precision(dtype='bfloat16') 1.44x kept" in tried
+    assert "batched_loader + fused_optimizer data-wait 1.43x to 1.45x" in tried
+    for words in ("not tried there is no CUDA", "below noise at most", "out of time the time"):
+        assert words in left
+        assert words not in tried
+    for trial in RICH.trials:
+        assert (trial.candidate.technique in tried) != (trial.candidate.technique in left)
+
+
+def test_tables_without_rows_are_sentences() -> None:
+    bare = show(replace(NOTHING_TO_GAIN, trials=()))
+    assert "no technique answers these findings" in bare["Everything that was tried"]
+    assert "Nothing was left out." in bare["What was not tried"]
+    assert "Nothing was kept" in bare["From naive to final"]
+    assert "no plan whose numbers could differ" in bare["Is it the same training?"]
+    unchecked = show(replace(PROVEN, numerics=replace(NUMERICS, checks=())))
+    assert "Nothing was checked." in unchecked["Is it the same training?"]
+
+
+def test_parity_is_shown_by_curves_a_band_and_figures() -> None:
+    page = Page(tune_page(RICH, "out"))
+    curves = [each["class"] for each in page.named("polyline")]
+    assert curves == ["curve naive"] * 6 + ["curve plan"] * 6
+    (band,) = page.named("polygon")
+    assert len((band["points"] or "").split()) == 2 * 40
+    text = page.sections["Is it the same training?"]
+    assert "6 seeds (0, 1, 2, 3, 4, 5), 400 steps each" in text
+    assert "training loss 0.3412 +0.0007 -0.0021 to +0.0035 0.011 0.0052 equivalent" in text
+
+
+def test_a_curve_that_ended_early_or_has_no_point_is_drawn_as_far_as_it_goes() -> None:
+    pairs = list(PARITY.pairs)
+    pairs[0] = replace(pairs[0], naive=replace(pairs[0].naive, losses=(1.0, 2.0)))
+    pairs[1] = replace(pairs[1], plan=replace(pairs[1].plan, losses=()))
+    numerics = replace(NUMERICS, parity=replace(PARITY, pairs=tuple(pairs), figures=()))
+    page = Page(tune_page(replace(RICH, numerics=numerics), "out"))
+    assert len((page.named("polygon")[0]["points"] or "").split()) == 4
+    assert "before the figures were compared" in page.sections["Is it the same training?"]
+    none = tuple(replace(each, naive=pairs[1].plan, plan=pairs[1].plan) for each in pairs)
+    numerics = replace(NUMERICS, parity=replace(PARITY, pairs=none))
+    assert not Page(tune_page(replace(RICH, numerics=numerics), "out")).named("polyline")
+
+
+def test_memory_is_told_before_and_after() -> None:
+    text = show(RICH)["Memory"]
+    assert "the process 300 MiB 200 MiB 0.67x" in text
+    assert "tensors of a step 5.0 MiB 3.0 MiB 0.60x" in text
+    assert "device" not in text
+    assert "the process 300 MiB - " in show(NOTHING_TO_GAIN)["Memory"]
+
+
+def test_break_even_is_told_with_and_without_the_tuning() -> None:
+    text = show(PROVEN)["When it pays back"]
+    assert "3 s more to warm up, paid back after 90,000 rows" in text
+    # 130 s of tuning and 3 s of warm-up, at a saving of a third of 0.1 ms for each row
+    assert "3,990,000 rows, 6.7 min of the naive training, 974.1 epochs" in text
+    assert "an hour of training takes 40.0 min" in text
+    assert "searching 50 s" in text
+    assert "nothing pays back what tuning took: 2.2 min" in show(UNPROVEN)["When it pays back"]
+    never = replace(PROVEN, speed=replace(SPEED, b_rows_per_s=9_999.0, break_even_rows=None))
+    assert never.break_even_rows() is None
+    assert "never paid back" in show(never)["When it pays back"]
+
+
+def test_what_took_no_time_was_not_done() -> None:
+    text = show(replace(PROVEN, spent=Spent(search_s=50.0, ablation_s=1e-5)))["When it pays back"]
+    assert "what each part is worth" not in text
+
+
+def test_the_commands_can_be_copied_and_name_seed_and_folder() -> None:
+    text = show(replace(PROVEN, seed=7), out="some out")["How to reproduce it"]
+    assert "hasten tune train.py:make_task --seed 7 --out 'some out'" in text
+    assert "hasten prove train.py:make_task 'some out/recipe.toml'" in text
+    assert "from_recipe('some out/recipe.toml')" in text
+    for words in ("5" * 64, "torch 2.13.0", "Some CPU (AVX2)", PROVEN.environment.fingerprint()):
+        assert words in text
+
+
+def test_a_plan_that_was_proven_again_says_when_it_was_searched() -> None:
+    again = replace(PROVEN, proven_again="2025-12-31T00:00:00+00:00")
+    assert "searched 2025-12-31T00:00:00+00:00" in show(again)["How to reproduce it"]
+
+
+@pytest.mark.parametrize("evidence", ALL)
+def test_hostile_names_stay_text(evidence: Evidence) -> None:
+    plain = Page(tune_page(evidence, "out"))
+    page = Page(tune_page(hostile(evidence), NASTY))
+    kinds = {name for name, _ in plain.elements} | {"polyline", "polygon", "line", "code"}
+    assert {name for name, _ in page.elements} <= kinds
+    for _, attributes in page.elements:
+        assert not any(name.startswith("on") for name in attributes)
+    assert sum(text.count(INERT) for text in page.sections.values()) >= 20
+    assert "\x1b" not in tune_page(hostile(evidence), NASTY)
+
+
+@pytest.mark.parametrize("evidence", [*ALL, hostile(RICH)])
+def test_the_page_stands_alone(evidence: Evidence) -> None:
+    text = tune_page(evidence, "out")
+    page = Page(text)
+    assert not page.named("script")
+    assert not page.named("link")
+    loads = {"src", "href", "srcset", "data", "action", "xlink:href", "poster"}
+    assert not any(loads & set(attributes) for _, attributes in page.elements)
+    assert not re.search(r"url\(|@import|https?:", text)
+    (policy,) = (each for each in page.named("meta") if "http-equiv" in each)
+    assert policy["content"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert page.named("html") == [{"lang": "en"}]
+
+
+@pytest.mark.parametrize("evidence", [*ALL, hostile(RICH)])
+def test_every_drawing_says_in_words_what_it_shows(evidence: Evidence) -> None:
+    text = tune_page(evidence, "out")
+    drawings = re.findall(r'<svg role="img"[^>]*><title>([^<]+)</title>', text)
+    assert len(drawings) == text.count('role="img"') >= 1
+
+
+def test_the_page_of_a_long_tuning_is_small() -> None:
+    """Of 40 trials and 6 seeds; the raw rounds are not in it."""
+    long = replace(RICH, trials=RICH.trials * 5, confirmation=CONFIRMATION)
+    assert len(tune_page(long, "out").encode()) < 60_000
