@@ -10,16 +10,19 @@ from hasten.tune import ablate, confirm, gate, inference, search
 LOOKS_S = (0.2, 0.4)
 
 
-def shorten(put: Callable[[object, str, object], None] = setattr) -> None:
+def shorten(
+    put: Callable[[object, str, object], None] = setattr,
+    looks_s: tuple[float, ...] = LOOKS_S,
+) -> None:
     """``put`` sets an attribute, for good or for a test. All workers are forked, since starting
     them anew takes most of the time."""
     for module in (compare, lab, confirm, search):
-        put(module, "LOOKS_S", LOOKS_S)
+        put(module, "LOOKS_S", looks_s)
     put(compare, "BLOCK_S", 0.01)
     put(gauge, "GAUGE_S", 0.01)
-    put(confirm, "CONTROL_S", LOOKS_S[0])
-    put(confirm, "FIRST_S", LOOKS_S[0])
-    put(ablate, "EACH_S", LOOKS_S[0])
+    put(confirm, "CONTROL_S", looks_s[0])
+    put(confirm, "FIRST_S", looks_s[0])
+    put(ablate, "EACH_S", looks_s[0])
     put(gate, "SAVED_PAIRS", 2)
     put(gate, "LOOKS", (2,))
     for module in (confirm, inference):

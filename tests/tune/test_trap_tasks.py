@@ -18,6 +18,8 @@ from hasten.records.tuning import FASTER, Aim
 from quick import shorten
 
 TRAPS = Path(__file__).parents[1] / "tasks" / "traps.py"
+compiling = pytest.mark.inductor
+"""Of those that go on to compile the model, which takes most of their time."""
 LOADING = {"batched_loader", "loader_workers", "resident_data"}
 
 
@@ -49,6 +51,7 @@ def assert_sound(evidence: Evidence) -> None:
         assert evidence.numerics.verdict == "proven"
 
 
+@compiling
 @pytest.mark.parametrize(
     "task", ["branches_on_data", "two_optimizers", "has_sparse_gradients", "in_double_precision"]
 )
@@ -59,6 +62,7 @@ def test_an_odd_training_is_tuned_as_any_other(tuned: Any, task: str) -> None:
     assert not [each for each in evidence.trials if each.outcome == "refuted"]
 
 
+@compiling
 def test_random_augmentation_is_not_frozen(tuned: Any) -> None:
     evidence = tuned("augments_at_random")
     assert_sound(evidence)
@@ -76,6 +80,7 @@ def test_rows_that_depend_on_each_other_are_not_split(tuned: Any, task: str) -> 
     )
 
 
+@compiling
 def test_a_model_that_counts_its_calls_supports_no_claim(tuned: Any) -> None:
     """It differs from itself, and whoever calls it once more changes it."""
     evidence = tuned("counts_its_calls")
@@ -84,6 +89,7 @@ def test_a_model_that_counts_its_calls_supports_no_claim(tuned: Any) -> None:
         assert row.outcome in ("fell_back", "out_of_time"), row
 
 
+@compiling
 def test_a_model_that_no_compiler_takes_is_a_row(tuned: Any) -> None:
     evidence = tuned("crashes_when_compiled")
     assert_sound(evidence)
@@ -92,6 +98,7 @@ def test_a_model_that_no_compiler_takes_is_a_row(tuned: Any) -> None:
         assert row.outcome in ("fell_back", "failed", "out_of_time", "below_noise"), row
 
 
+@compiling
 def test_a_training_that_does_not_repeat_itself_supports_no_bitwise_claim(tuned: Any) -> None:
     evidence = tuned("never_the_same")
     assert_sound(evidence)
