@@ -14,8 +14,7 @@ def shorten(
     put: Callable[[object, str, object], None] = setattr,
     looks_s: tuple[float, ...] = LOOKS_S,
 ) -> None:
-    """``put`` sets an attribute, for good or for a test. All workers are forked, since starting
-    them anew takes most of the time."""
+    """``put`` sets an attribute, for good or for a test."""
     for module in (compare, lab, confirm, search):
         put(module, "LOOKS_S", looks_s)
     put(compare, "BLOCK_S", 0.01)
@@ -27,6 +26,11 @@ def shorten(
     put(gate, "LOOKS", (2,))
     for module in (confirm, inference):
         put(module, "PAIRS", 1)
+    fork_all(put)
+
+
+def fork_all(put: Callable[[object, str, object], None] = setattr) -> None:
+    """No worker is started anew, which would take seconds."""
     forked = Lab.worker
 
     def worker(self: Lab, *, anew: bool = False) -> Worker:

@@ -13,6 +13,7 @@ from hasten.records.applied import Applied
 from hasten.records.measurement import Memory
 from hasten.records.plan import NAIVE
 from hasten.stats.paired import FEWEST_TURNS
+from quick import fork_all
 
 FAULTY = Path(__file__).parents[1] / "tasks" / "faulty.py"
 
@@ -95,6 +96,7 @@ def test_a_process_is_ended_where_its_turn_fails(
 def test_a_lab_takes_turns_where_both_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "TURN_S", 0.05)
     monkeypatch.setattr(turns, "MOST_TURNS", FEWEST_TURNS)
+    fork_all(monkeypatch.setattr)
     with Lab(f"{FAULTY}:alone", seed=0) as lab:
         contest = lab.compare(NAIVE, NAIVE, seed=0)
     assert len(contest.comparison.rounds) == FEWEST_TURNS

@@ -15,9 +15,15 @@ from hasten.records.plan import NAIVE, Plan, RawPart, Rung
 from hasten.records.verdict import NumericsClaim
 from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
+from quick import fork_all
 
 BUGS = Path(__file__).parents[1] / "tasks" / "bugs.py"
 PARITY_S = 120.0
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    fork_all(monkeypatch.setattr)
 
 
 class Bench:

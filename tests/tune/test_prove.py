@@ -1,6 +1,7 @@
 """Planted techniques, in real worker processes: the wrong ones are refuted, the right ones hold."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,15 @@ from hasten.tune.checks import (
     stops_to_prove,
 )
 from hasten.tune.prove import Prover
+from quick import fork_all
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
+ProveOn = Callable[[str, str, Rung], NumericsClaim]
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    fork_all(monkeypatch.setattr)
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +85,19 @@ def test_a_rounding_technique_that_claims_bitwise_is_refuted(prover: Prover) -> 
     assert claim.verdict == "refuted"
 
 
-def _prove_on(task: str, technique: str, rung: Rung) -> NumericsClaim:
-    with Lab(f"{PLANTED}:{task}", seed=3) as lab:
-        prover = Prover(lab, lab.describe().traits, seed=3)
-        return _prove(prover, technique, rung)
+@pytest.fixture(scope="module")
+def prove_on() -> Iterator[ProveOn]:
+    """With one lab a task."""
+    provers: dict[str, Prover] = {}
+    with ExitStack() as stack:
+
+        def prove(task: str, technique: str, rung: Rung) -> NumericsClaim:
+            if task not in provers:
+                lab = stack.enter_context(Lab(f"{PLANTED}:{task}", seed=3))
+                provers[task] = Prover(lab, lab.describe().traits, seed=3)
+            return _prove(provers[task], technique, rung)
+
+        yield prove
 
 
 @pytest.mark.parametrize(
@@ -94,9 +111,9 @@ def _prove_on(task: str, technique: str, rung: Rung) -> NumericsClaim:
     ],
 )
 def test_what_no_gradient_of_fp32_shows_is_refuted_too(
-    task: str, technique: str, rung: Rung, check: str
+    prove_on: ProveOn, task: str, technique: str, rung: Rung, check: str
 ) -> None:
-    claim = _prove_on(task, technique, rung)
+    claim = prove_on(task, technique, rung)
     assert (claim.verdict, claim.checks[-1].name) == ("refuted", check), claim
 
 
@@ -110,8 +127,10 @@ def test_what_no_gradient_of_fp32_shows_is_refuted_too(
         ("data_of_the_module", "harmless", Rung.BITWISE),
     ],
 )
-def test_a_right_technique_is_proven_on_other_tasks(task: str, technique: str, rung: Rung) -> None:
-    assert _prove_on(task, technique, rung).verdict == "proven"
+def test_a_right_technique_is_proven_on_other_tasks(
+    prove_on: ProveOn, task: str, technique: str, rung: Rung
+) -> None:
+    assert prove_on(task, technique, rung).verdict == "proven"
 
 
 def test_a_technique_that_is_not_in_the_proof_is_not_proven(prover: Prover) -> None:
@@ -120,9 +139,9 @@ def test_a_technique_that_is_not_in_the_proof_is_not_proven(prover: Prover) -> N
     assert "not_in_the_proof: skipped (kernels are deterministic)" in claim.why()
 
 
-def test_a_training_that_differs_from_itself_proves_nothing() -> None:
+def test_a_training_that_differs_from_itself_proves_nothing(prove_on: ProveOn) -> None:
     for technique, rung in (("scaled_gradient", Rung.ROUNDING), ("harmless", Rung.BITWISE)):
-        claim = _prove_on("counting", technique, rung)
+        claim = prove_on("counting", technique, rung)
         assert claim.verdict == "not_proven", claim
         assert "itself" in claim.why()
 
