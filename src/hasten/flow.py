@@ -86,7 +86,13 @@ def tune(
                 search.run(findings, tell)
             final = settler.settle(search.plan) if search.plan != NAIVE else None
             evidence = evidence_of(
-                subject, control, examiner.done, search.trials, final, watch.spent()
+                subject,
+                control,
+                examiner.done,
+                search.trials,
+                final,
+                watch.spent(),
+                peak_bytes=search.peak_bytes,
             )
 
     write_outcome(out, evidence, described.schema)

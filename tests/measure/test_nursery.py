@@ -86,6 +86,7 @@ def test_one_that_is_killed_is_replaced_and_its_workers_are_said_to_have_failed(
         with pytest.raises(WorkerFailure, match="signal 9"):
             worker.ask(lab.start(NAIVE), messages.Started)
         assert lab.describe().traits.model.parameters == 676
+        assert nursery._socket.fileno() == -1, "nothing of the old one is left open"
 
 
 def test_one_that_is_interrupted_answers_nobody_any_more(

@@ -8,9 +8,19 @@ import pytest
 
 from hasten.records.recipe import Confirmation
 from hasten.records.trial import Outcome
+from hasten.records.tuning import Aim, Spent, Subject
 from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
-from hasten.tune.conclude import conclude
-from specimens import CONFIRMATION, NUMERICS, SPEED, make_trial
+from hasten.tune.conclude import conclude, evidence_of
+from specimens import (
+    CONFIRMATION,
+    DIAGNOSED,
+    ENVIRONMENT,
+    NUMERICS,
+    SPEED,
+    TRAITS,
+    make_comparison,
+    make_trial,
+)
 
 replace = msgspec.structs.replace
 
@@ -118,3 +128,25 @@ def test_where_no_trial_is_in_doubt_there_is_nothing_to_gain(outcome: Outcome, s
 
 def test_without_any_trial_there_is_nothing_to_gain() -> None:
     assert conclude([], None, None, None)[0] == "nothing_to_gain"
+
+
+@pytest.mark.parametrize(
+    ("peak", "outcome"), [(101, "unproven"), (100, "nothing_to_gain"), (None, "nothing_to_gain")]
+)
+def test_a_limit_that_nothing_meets_is_no_success(peak: int | None, outcome: str) -> None:
+    subject = Subject(
+        task="train.py:make_task",
+        seed=0,
+        hasten="0.1.0",
+        environment=ENVIRONMENT,
+        traits=TRAITS,
+        sources={},
+        aim=Aim(memory_bytes=100),
+    )
+    trials = [make_trial("gradient_accumulation", "not_smaller")]
+    evidence = evidence_of(
+        subject, make_comparison(), [DIAGNOSED], trials, None, Spent(), peak_bytes=peak
+    )
+    assert evidence.outcome == outcome
+    if outcome == "unproven":
+        assert "101 B at its peak, and 100 B are allowed" in evidence.why

@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hasten.errors import HastenError
+from hasten.measure.messages import Failed
+from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied
 from hasten.records.finding import Finding
 from hasten.records.plan import NAIVE, Plan, Rung
-from hasten.records.trial import Offer, Trial
+from hasten.records.trial import Offer, Outcome, Trial
 from hasten.records.tuning import FASTER, Aim
 from hasten.records.verdict import Check, Comparison, NumericsClaim, Verdict
 from hasten.tune import search as searching
@@ -67,6 +70,7 @@ class World:
     size: Callable[[Plan], int] = lambda plan: 100
     notes: list[Any] = field(default_factory=list)
     compared: list[tuple[str, str]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
 
     def arms(self, *plans: Plan, **_: object) -> list[PretendedArm]:
         return [PretendedArm(plan, self.skipped) for plan in plans]
@@ -98,7 +102,7 @@ class World:
             known=known or {},
             aim=self.aim,
         )
-        made.run(self.found(NAIVE), lambda words: None)
+        made.run(self.found(NAIVE), self.told.append)
         return made
 
 
@@ -233,8 +237,10 @@ def test_a_plan_that_cannot_be_looked_at_keeps_the_findings_of_before(world: Mak
             raise HastenError("The profiler failed.", fix="")
         return [finding("slow")]
 
-    search = world(speed=by_parts(a=1.5, b=1.5), found=found).search(offer("a"), offer("b"))
+    here = world(speed=by_parts(a=1.5, b=1.5), found=found)
+    search = here.search(offer("a"), offer("b"))
     assert search.plan == Plan(parts={"a": {}, "b": {}})
+    assert any("The profiler failed." in words for words in here.told)
 
 
 def smaller_by(**bytes_less: int) -> Callable[[Plan], int]:
@@ -272,3 +278,24 @@ def test_a_limit_that_naive_is_over_is_met_first_and_no_further(world: MakeWorld
 
 def limited(allowed: int) -> Aim:
     return Aim(memory_bytes=allowed)
+
+
+@pytest.mark.parametrize("outcome", ["out_of_time", "below_noise", "not_tried"])
+def test_what_an_earlier_search_did_not_run_is_run_now(world: MakeWorld, outcome: Outcome) -> None:
+    """Its time was spent, or its noise was higher."""
+    here = world(speed=by_parts(a=1.5))
+    (ran,) = here.search(offer("a")).trials
+    unrun = replace(ran, outcome=outcome, comparison=None, numerics=None)
+    again = world(speed=by_parts(a=1.5))
+    search = again.search(offer("a"), known={unrun.key(): unrun})
+    assert rows(search) == [("a", "kept")]
+    assert again.notes == search.trials, "and the journal has it"
+
+
+def test_a_peak_that_cannot_be_measured_is_an_error_in_words(world: MakeWorld) -> None:
+    def fail(plan: Plan) -> int:
+        raise WorkerFailure(Failed(kind="crashed", what="The training raised: no."))
+
+    here = world(speed=by_parts(), size=fail, aim=Aim(goal="memory"))
+    with pytest.raises(HastenError, match="The training raised: no"):
+        here.search(offer("a"))

@@ -69,7 +69,10 @@ class Lab:
 
     def _living_nursery(self) -> Nursery:
         """A new one where the last was killed, and all that was forked from it."""
-        if self._nursery is None or self._nursery.has_ended:
+        if self._nursery is not None and self._nursery.has_ended:
+            self._nursery.close()
+            self._nursery = None
+        if self._nursery is None:
             self._nursery = Nursery(self.folder / "nursery.log")
         return self._nursery
 

@@ -13,7 +13,6 @@ import select
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from hasten.errors import HastenError
 from hasten.host.forked import die_with
+from hasten.host.started import start_module
 
 ANSWER_LIMIT_S = 300.0
 """The first answer comes when torch is loaded, the others at once."""
@@ -36,19 +36,8 @@ class Nursery:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._socket, theirs = socket.socketpair()
-        descriptor = theirs.fileno()
         with theirs, log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "hasten.measure.nursery"),
-                    *map(str, (descriptor, os.getpid(), time.monotonic())),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=(descriptor,),
-                start_new_session=True,
-            )
+            self._process = start_module("hasten.measure.nursery", [theirs.fileno()], output)
 
     def fork(self, requests: int, replies: int, prints: int) -> "Forked":
         """A worker in a process group of its own, with these descriptors, which stay ours too."""

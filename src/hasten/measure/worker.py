@@ -10,15 +10,15 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Self, TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
 from hasten.errors import HastenError, in_a_line
+from hasten.host.started import start_module
 from hasten.measure.messages import DUMP_STACKS, AnyReply, Failed, Reply, Request
 from hasten.measure.nursery import Forked, Nursery
 
@@ -44,20 +44,6 @@ class WorkerFailure(Exception):  # noqa: N818  # expected in a trial, and record
         return HastenError(self.failed.what, fix=self.failed.fix, detail=self.failed.detail)
 
 
-def _start(requests: int, replies: int, output: BinaryIO) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "hasten.measure.child"),
-            *map(str, (requests, replies, os.getpid(), time.monotonic())),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        pass_fds=(requests, replies),
-        start_new_session=True,
-    )
-
-
 class Worker:
     """Start with ``with``: leaving the block ends the process and all it started."""
 
@@ -69,7 +55,7 @@ class Worker:
         try:
             with log.open("wb") as output:
                 self._process: Forked | subprocess.Popen[bytes] = (
-                    _start(request_read, reply_write, output)
+                    start_module("hasten.measure.child", [request_read, reply_write], output)
                     if nursery is None
                     else nursery.fork(request_read, reply_write, output.fileno())
                 )

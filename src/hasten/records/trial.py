@@ -26,6 +26,10 @@ Outcome = Literal[
 ]
 
 
+UNTRIED: tuple[Outcome, ...] = ("not_tried", "below_noise", "out_of_time")
+"""Nothing was run, or nothing that could be timed."""
+
+
 class Conflict(Record, frozen=True, kw_only=True):
     """A combination that is known to be wrong, whatever the task."""
 

@@ -4,7 +4,7 @@ import shlex
 
 from hasten.records.parity import Parity
 from hasten.records.recipe import Evidence
-from hasten.records.trial import Outcome, Trial
+from hasten.records.trial import UNTRIED, Trial
 from hasten.records.tuning import Aim
 from hasten.report.blocks import Block, Cell, Chart, Commands, Section, Words, code, make_grid
 from hasten.report.charts import curves
@@ -22,9 +22,6 @@ from hasten.report.tuning import (
     trial_ratio,
     use_it,
 )
-
-UNTRIED: tuple[Outcome, ...] = ("not_tried", "below_noise", "out_of_time")
-"""Nothing was run, or nothing that could be timed."""
 
 
 def findings(evidence: Evidence) -> Section:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
-from hasten.measure.compare import compare
+from hasten.measure.compare import Arm, compare
 from hasten.measure.lab import Lab
 from hasten.measure.worker import WorkerFailure
 from hasten.records.plan import Plan
 from hasten.records.tuning import Worth
+from hasten.records.verdict import Comparison
+from hasten.stats.paired import MARGIN
 
 EACH_S = 8.0
 """Of timing; enough to tell some per cent, and no claim rests on it."""
@@ -17,20 +19,25 @@ def ablate(lab: Lab, plan: Plan, tell: Callable[[str], None]) -> tuple[Worth, ..
     if len(plan.parts) < 2:
         return ()  # what one part alone is worth is what the plan is worth
     found = []
+    whole: Arm | None = None
     for number, name in enumerate(plan.parts, 1):
         tell(f"measuring what {name} is worth in place ({number} of {len(plan.parts)})")
         try:
-            found.append(_without(lab, plan, name, number))
+            if whole is None:
+                (whole,) = lab.arms(plan, anew=False)
+            (less,) = lab.arms(plan.without(name), anew=False)
+            found.append(_worth(name, less, compare(less, whole, seed=number, limit_s=EACH_S)))
+            less.worker.close()
         except WorkerFailure as failure:
             why = failure.in_a_line()
             found.append(Worth(technique=name, ratio=1.0, low=1.0, high=1.0, failure=why))
-        lab.close_workers()
+            lab.close_workers()  # either may be the one that failed
+            whole = None
+    lab.close_workers()
     return tuple(found)
 
 
-def _without(lab: Lab, plan: Plan, name: str, number: int) -> Worth:
-    less, whole = lab.arms(plan.without(name), plan, anew=False)
-    comparison = compare(less, whole, seed=number, limit_s=EACH_S)
+def _worth(name: str, less: Arm, comparison: Comparison) -> Worth:
     return Worth(
         technique=name,
         ratio=comparison.ratio,
@@ -42,4 +49,4 @@ def _without(lab: Lab, plan: Plan, name: str, number: int) -> Worth:
 
 def idle(worth: tuple[Worth, ...]) -> list[str]:
     """Parts without which the plan is faster beyond doubt: another made them useless."""
-    return [each.technique for each in worth if not each.failure and each.high < 1 / 1.01]
+    return [each.technique for each in worth if not each.failure and each.high < 1 / (1 + MARGIN)]

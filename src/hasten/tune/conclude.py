@@ -33,9 +33,19 @@ def evidence_of(
     trials: Sequence[Trial],
     settled: Settled | None,
     spent: Spent,
+    *,
+    peak_bytes: int | None = None,
 ) -> Evidence:
-    """All that a tuning was, and what it came to."""
-    if settled is None:
+    """All that a tuning was, and what it came to. ``peak_bytes`` of the best plan, where memory was
+    minded."""
+    allowed = subject.aim.memory_bytes
+    outcome: Conclusion
+    verdict: Verdict
+    if settled is None and allowed is not None and peak_bytes is not None and peak_bytes > allowed:
+        took = f"a step takes {size(peak_bytes)} at its peak, and {size(allowed)} are allowed"
+        outcome, verdict = "unproven", "refuted"
+        why = f"{took}: nothing that was tried makes it smaller"
+    elif settled is None:
         outcome, verdict, why = conclude(trials, None, None, None, aim=subject.aim)
     else:
         outcome, verdict, why = conclude(

@@ -6,11 +6,21 @@ from hasten.diagnose.diagnose import diagnose
 from hasten.measure.lab import Lab
 from hasten.measure.messages import Described
 from hasten.records.plan import NAIVE, Plan
-from hasten.records.profile import Ceilings
+from hasten.records.profile import Ceilings, Diagnosis, ProfileParts
 from hasten.records.tuning import Diagnosed
 from hasten.tune.journal import Journal, Learnt
 
 Tell = Callable[[str], None]
+
+
+def diagnosis_of(parts: ProfileParts, described: Described) -> Diagnosis:
+    return diagnose(
+        parts,
+        described.traits.model,
+        described.environment.device,
+        task_place=described.task_place,
+        model_place=described.model_place,
+    )
 
 
 class Examiner:
@@ -36,16 +46,9 @@ class Examiner:
         return found
 
     def _measure(self, plan: Plan) -> Diagnosed:
-        described = self._described
         parts = self._lab.profile(plan, self._tell, ceilings=self._ceilings)
         self._ceilings = parts.ceilings  # of the machine, which stays the same
-        found = diagnose(
-            parts,
-            described.traits.model,
-            described.environment.device,
-            task_place=described.task_place,
-            model_place=described.model_place,
-        )
+        found = diagnosis_of(parts, self._described)
         return Diagnosed(
             plan=plan,
             measurement=parts.measurement,

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hasten.diagnose.diagnose import diagnose
 from hasten.errors import HastenError
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.profile import Diagnosis, ProfileReport
 from hasten.records.recipe import read_recipe
+from hasten.tune.examine import diagnosis_of
 
 
 def profile(
@@ -31,13 +31,7 @@ def profile(
         tell(f"building {task} and running one step")
         described = lab.describe(plan)
         parts = lab.profile(plan, tell, trace=trace, anew=True)
-    found = diagnose(
-        parts,
-        described.traits.model,
-        described.environment.device,
-        task_place=described.task_place,
-        model_place=described.model_place,
-    )
+    found = diagnosis_of(parts, described)
     return ProfileReport(
         task=task,
         plan=plan,

@@ -16,9 +16,9 @@ from hasten.records.applied import Applied
 from hasten.records.finding import Finding
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.record import Record
-from hasten.records.trial import Candidate, Offer, Outcome, Trial, trial_key
+from hasten.records.trial import UNTRIED, Candidate, Offer, Outcome, Trial, trial_key
 from hasten.records.tuning import FASTER, Aim
-from hasten.records.verdict import Comparison
+from hasten.records.verdict import Comparison, Verdict
 from hasten.report.text import size
 from hasten.stats.paired import CONFIDENCE
 from hasten.tune.parity import prove_steps
@@ -33,6 +33,11 @@ becomes the faster layout. So the trials grow with the number of changes, and no
 TRIED_AGAIN: tuple[Outcome, ...] = ("not_faster", "no_verdict", "not_tried", "fell_back")
 """What another plan may turn; a refuted change is refuted on any."""
 
+PROVED: dict[Verdict, Outcome] = {
+    "proven": "kept",
+    "not_proven": "not_proven",
+    "refuted": "refuted",
+}
 SMALLER = 0.98
 """Of a peak: what lowers it by less is not worth its time."""
 MEMORY = Finding(
@@ -98,7 +103,10 @@ class Search:
         """Begin with what was found of the naive training. Every trial is noted as it ends."""
         if self._aim.minds_memory():
             tell("measuring the peak of a step's memory")
-            self.peak_bytes = self._lab.peak(self.plan)
+            try:
+                self.peak_bytes = self._lab.peak(self.plan)
+            except WorkerFailure as failure:
+                raise failure.as_error() from failure
         if self._aim.goal == "memory" or self._is_over(self.peak_bytes):
             self._ratchet([MEMORY], tell, smaller=True)
         if self._aim.goal == "speed":
@@ -117,7 +125,7 @@ class Search:
             if candidate is None:
                 return
             trial = self._known.get(trial_key(self.plan, candidate))
-            if trial is None:
+            if trial is None or trial.outcome in UNTRIED:
                 if self._left_s() < LOOKS_S[0]:
                     self._give_up(findings, floor)
                     return
@@ -162,7 +170,8 @@ class Search:
     def _record(self, trial: Trial) -> None:
         self.trials.append(trial)
         self._tried.setdefault(trial.candidate.key(), []).append(trial)
-        if trial.key() not in self._known:
+        known = self._known.get(trial.key())
+        if known is None or (known.outcome in UNTRIED and trial.outcome not in UNTRIED):
             self._note(trial)
 
     def _look_again(self, findings: Sequence[Finding], tell: Tell) -> Sequence[Finding]:
@@ -171,8 +180,9 @@ class Search:
             self._arm.worker.pause()
         try:
             return self._diagnose(self.plan)
-        except HastenError:
-            return findings  # it was just timed, so that it is the profiler that does not bear it
+        except HastenError as error:  # it was just timed: the profiler does not bear it
+            tell(f"that could not be measured, and what was found before is gone by: {error.what}")
+            return findings
 
     def _try(self, candidate: Candidate, smaller: bool) -> Trial:
         plan = candidate.plan_on(self.plan)
@@ -241,12 +251,10 @@ class Search:
     def _prove(self, trial: Trial, plan: Plan) -> Trial:
         moves_data = any(each.changes_data for each in self._offers if each.technique in plan.parts)
         claim = prove_steps(self._prover, plan, self._rungs, check_data=moves_data)
-        proven = claim.verdict == "proven"
         why = claim.why()
-        if proven and trial.candidate.rung is Rung.PARITY:
+        if claim.verdict == "proven" and trial.candidate.rung is Rung.PARITY:
             why = "whether it trains as well is judged in the end"
-        outcome: Outcome = "kept" if proven else claim.verdict  # type: ignore[assignment]
-        return replace(trial, outcome=outcome, why=why, numerics=claim)
+        return replace(trial, outcome=PROVED[claim.verdict], why=why, numerics=claim)
 
     def _lost(self, candidate: Candidate, arm: Arm, fallback: Applied) -> Trial:
         outcome: Outcome = "not_tried" if fallback.outcome == "skipped" else "fell_back"
