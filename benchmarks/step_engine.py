@@ -9,6 +9,9 @@ before each block a loader's prefetched batches are used up. The ratio of two ar
 over rounds, with a block-bootstrap interval. The expert is the better of two variants. Absent
 packages and failed arms are rows.
 
+With --recipes the plans are those that tune has found, each in its folder
+(``tune_gallery.py --keep``); without, plans written by hand: what the engine can do.
+
 On a machine without the repository's history, name the commit with --commit.
 """
 
@@ -21,11 +24,12 @@ from typing import Any
 from arms.process import ArmProcess
 from arms.session import Session
 from arms.workload import Setting, choose_device
+from hasten.records.recipe import read_recipe
 from results_file import RESULTS, write_results
 
 WORKLOADS = ("bloom", "battery", "lensing", "microbiome", "gpt")
 ARMS = ("naive", "fabric", "accelerate", "expert", "expert_graph", "ours")
-PLACES = ("out", "commit")
+PLACES = ("out", "commit", "recipes")
 """Arguments that say nothing of the measurement."""
 
 
@@ -64,8 +68,14 @@ def _setting(arm: str, workload: str, arguments: argparse.Namespace) -> Setting:
         workload=workload,
         size=arguments.size,
         seed=arguments.seed,
-        plan=arguments.plan,
+        plan=_plan(workload, arguments),
     )
+
+
+def _plan(workload: str, arguments: argparse.Namespace) -> dict[str, Any] | None:
+    if arguments.recipes is None:
+        return arguments.plan  # type: ignore[no-any-return]
+    return read_recipe(arguments.recipes / workload / "recipe.toml").as_plan().parts
 
 
 def _print_table(workload: str, found: dict[str, Any]) -> None:
@@ -101,7 +111,8 @@ def _name(arguments: argparse.Namespace) -> str:
     """Two calls for different workloads write two files."""
     workloads = () if set(arguments.workloads) == set(WORKLOADS) else arguments.workloads
     sizes = () if arguments.size == "full" else (arguments.size,)
-    return "-".join(("step-engine", *workloads, *sizes, arguments.device))
+    what = "step-engine" if arguments.recipes is None else "tuned-arms"
+    return "-".join((what, *workloads, *sizes, arguments.device))
 
 
 def _parse() -> argparse.Namespace:
@@ -124,6 +135,7 @@ def _parse() -> argparse.Namespace:
     )
     add("--seed", type=int, default=0)
     add("--plan", type=json.loads, help='JSON, such as {"fused_optimizer": {}}, for all workloads')
+    add("--recipes", type=Path, help="folder of folders with a recipe each")
     add("--out", type=Path, default=RESULTS)
     add("--commit", default="")
     return parser.parse_args()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import torch
 from hasten.records.recipe import Evidence
 from hasten.records.record import from_json
 from remeasured import remeasure
-from results_file import write_results
+from results_file import RESULTS, write_results
 
 TASKS = [f"gallery:{name}" for name in ("bloom", "battery", "lensing", "microbiome", "gpt")]
 LIMIT_S = 300.0
@@ -31,25 +32,32 @@ def main() -> None:
     arguments = _parse()
     rows = []
     for task in arguments.task:
-        rows.append(_row(task, arguments.minutes, arguments.pairs))
+        with _folder(task, arguments.keep) as folder:
+            rows.append(_row(task, Path(folder), arguments.minutes, arguments.pairs))
         figures = {"minutes": arguments.minutes, "tasks": rows, "misses": _misses(rows)}
-        write_results(f"tune-gallery-{_device()}", figures, commit=arguments.commit)
+        write_results(
+            f"tune-gallery-{_device()}", figures, commit=arguments.commit, folder=arguments.out
+        )
     slow = [row["task"] for row in rows if row["wall_s"] > LIMIT_S or row["is_slower"]]
     if slow:
         sys.exit(f"too slow to tune, or slower than naive: {', '.join(slow)}")
 
 
-def _row(task: str, minutes: float, pairs: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "hasten-out")
-        began = time.monotonic()
-        command = [sys.executable, "-m", "hasten", "tune", task, "--minutes", str(minutes)]
-        subprocess.run([*command, "--out", str(out)], check=False)
-        wall_s = time.monotonic() - began
-        evidence = from_json((out / "evidence.json").read_bytes(), Evidence, where=str(out))
-        again = None
-        if evidence.outcome == "recipe":
-            again = remeasure(task, out / "recipe.toml", pairs)
+def _folder(task: str, keep: Path | None) -> AbstractContextManager[Path | str]:
+    if keep is None:
+        return tempfile.TemporaryDirectory()
+    return nullcontext(keep / task.rpartition(":")[2])
+
+
+def _row(task: str, out: Path, minutes: float, pairs: int) -> dict[str, Any]:
+    began = time.monotonic()
+    command = [sys.executable, "-m", "hasten", "tune", task, "--minutes", str(minutes)]
+    subprocess.run([*command, "--out", str(out)], check=False)
+    wall_s = time.monotonic() - began
+    evidence = from_json((out / "evidence.json").read_bytes(), Evidence, where=str(out))
+    again = None
+    if evidence.outcome == "recipe" and pairs:
+        again = remeasure(task, out / "recipe.toml", pairs)
     speed = evidence.speed
     inside = speed is None or again is None or speed.low <= again["ratio"] <= speed.high
     return {
@@ -116,6 +124,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("task", nargs="*", default=TASKS)
     parser.add_argument("--minutes", type=float, default=2.0, help="for each search")
     parser.add_argument("--pairs", type=int, default=6, help="of fresh processes, for each claim")
+    parser.add_argument("--keep", type=Path, help="a folder for what tune writes, by task")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--commit", default="", help="where there is no history to ask")
     return parser.parse_args()
 

@@ -1,9 +1,5 @@
-"""Hasten's step engine with a plan written by hand: what the engine can do, not what tuning finds.
+"""Hasten's step engine, with a plan written by hand or with the one that tune has found."""
 
-The task is the naive loop's: its loader with two workers, its optimizer, its clip.
-"""
-
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -40,13 +36,7 @@ class Ours:
     def __init__(self, setting: workload.Setting) -> None:
         parts = PLANS[setting.workload] if setting.plan is None else setting.plan
         self._plan = Plan(parts=parts)
-        task = workload.make_task(setting)
-        task = replace(
-            task,
-            data=workload.make_loader(task, workload.PLAIN_WORKERS, persistent=False),
-            optimizer=workload.make_optimizer,
-            clip_norm=workload.CLIP_NORM,
-        )
+        task = workload.as_given(workload.make_task(setting))
         self._run = Run(Pipeline.from_task(task), self._plan)
         self._batches = self._run.endless()
         self.rows = task.batch_size

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -79,6 +79,16 @@ def on_cuda() -> bool:
 def make_task(setting: Setting) -> Task:
     name = f"gallery:{setting.workload}@{setting.size}"
     return build_task(load_factory(name), name, setting.seed)
+
+
+def as_given(task: Task) -> Task:
+    """As the naive loop trains it: its loader with two workers, its optimizer, its clip."""
+    return replace(
+        task,
+        data=make_loader(task, PLAIN_WORKERS, persistent=False),
+        optimizer=make_optimizer,
+        clip_norm=CLIP_NORM,
+    )
 
 
 def loss_of(task: Task) -> Callable[[Tensor, Tensor], Tensor]:
