@@ -115,9 +115,12 @@ def _of_the_model(
     parts: ProfileParts, shares: Shares, model: ModelTraits, place: Place | None
 ) -> list[Finding | None]:
     step = parts.measurement.typical_step()
+    in_model = (step.forward_s + step.backward_s) / shares.step_s
+    if step.graph_s:  # one graph has no phases
+        in_model = shares.model
     # What its products take at best is left, however the rest is done.
     products = parts.work.share if parts.work else 0.0
-    share = max((step.forward_s + step.backward_s) / shares.step_s - products, 0.0)
+    share = max(in_model - products, 0.0)
     by_hand = "hand_written" in model.attention
     recurrent = "recurrent" in model.families
     return [

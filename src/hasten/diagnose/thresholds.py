@@ -28,8 +28,9 @@ CPU_LAUNCH_SHARE = 0.5
 CEILING_SHARE = 0.35
 """Of the model's time at a ceiling. Large matrix products alone reach it; whole networks that are
 bound by them reach a third to two thirds of it."""
-PRODUCTS_SHARE = 0.10
-"""Of a step, that its products would take at the ceiling: below it a faster type gains little."""
+PRODUCTS_SHARE = 0.03
+"""Of a step, that its products would take at the ceiling; small ones take ten times as long. Below
+it a faster type gains little."""
 FASTER_TYPE = 1.5
 """By how much another type's ceiling must be higher: casts take some of it back."""
 VAGUE_BOUND = 1.3

@@ -2,16 +2,20 @@
 
 import time
 
+import torch
 from torch import nn
 
 from hasten.measure.messages import DataDigested
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import named_state
 from hasten.step.optimizers import IMPLEMENTATION_FLAGS
+from hasten.task import batch as batches
 from hasten.task.digest import digest
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import random_state
 from hasten.task.settings import plain_attributes
+
+CPU = torch.device("cpu")
 
 
 def digest_state(pipeline: Pipeline) -> dict[str, str]:
@@ -45,7 +49,7 @@ def digest_data(run: Run, epochs: int, limit_s: float) -> DataDigested:
     complete = True
     for _ in range(epochs):
         for batch in run.pipeline.loader:
-            found.append(digest(batch))
+            found.append(digest(batches.move(batch, CPU)))  # as a step is given it
             if time.monotonic() > deadline:
                 complete = False
                 break
