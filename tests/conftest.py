@@ -1,6 +1,7 @@
 """Leak police: a test that leaves something behind fails."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,10 @@ os.environ["OMP_NUM_THREADS"] = "1"
 for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(name, None)
 
+
+KEPT = Path(tempfile.gettempdir(), f"hasten-tests-of-{os.getuid()}")
+"""What tests keep in the default cache: made once for all, and nothing in the user's own."""
+os.environ["XDG_CACHE_HOME"] = str(KEPT)
 
 LONGEST = ("tune", "cli", "train")
 """Folders of tests that take minutes: first, so that no core is left alone with them at the end."""

@@ -151,6 +151,7 @@ def test_an_import_that_a_script_must_not_have_is_found(tmp_path: Path, line: st
 
 def test_what_a_generator_must_not_import_is_found() -> None:
     assert foreign_to_the_generator("task", "gpt", set()) == [
+        "task: hasten.data.cache.cached",
         "task: hasten.gallery.gpt.model",
         "task: hasten.task.task",
     ]

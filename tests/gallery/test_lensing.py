@@ -156,8 +156,8 @@ def area_by_a_line(features: Callable[[Tensor], Tensor]) -> float:
 
 def test_the_images_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    for threads in (1.0, 5.0):
-        monkeypatch.setattr(data, "cores_allowed", lambda threads=threads: threads)
+    for threads in (1, 5):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         made.append(make_images(200, 16, seed=2))
     for one, other in zip(*made, strict=True):
         assert torch.equal(one, other)

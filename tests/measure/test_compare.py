@@ -10,7 +10,7 @@ import pytest
 from hasten.measure import compare as comparing
 from hasten.measure import gauge as gauging
 from hasten.measure import messages
-from hasten.measure.compare import Arm, compare
+from hasten.measure.compare import Arm, compare, is_hopeless
 from hasten.stats.paired import Interval
 
 
@@ -173,6 +173,26 @@ def test_the_search_stops_when_a_candidate_can_no_longer_win(
     found = compare(a, b, seed=0, only_faster=only_faster)
     assert found.decision == "undecided"
     assert found.elapsed_s == pytest.approx(ends_after_s, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "high", "is_so"),
+    [(0.99, 1.005, True), (1.0, 1.04, True), (1.02, 1.04, False), (1.0, 1.06, False)],
+)
+def test_a_small_gain_of_which_nothing_is_seen_is_hopeless(
+    ratio: float, high: float, is_so: bool
+) -> None:
+    assert is_hopeless(ratio, high, margin=0.01) == is_so
+
+
+def test_the_search_does_not_wait_for_one(clock: FakeClock) -> None:
+    draw = random.Random(0)
+    a, _ = _arm(clock, lambda: 0.005 * draw.uniform(0.8, 1.25))
+    b, _ = _arm(clock, lambda: 0.005 * draw.uniform(0.8, 1.25))
+    found = compare(a, b, seed=0, only_faster=True)
+    assert found.decision == "undecided"
+    assert 1.01 < found.high < 1.05
+    assert found.elapsed_s < 30
 
 
 def test_a_gauge_takes_its_time_though_it_is_long_decided(clock: FakeClock) -> None:

@@ -121,9 +121,19 @@ def test_where_no_trial_is_in_doubt_there_is_nothing_to_gain(outcome: Outcome, s
     if outcome in ("fell_back", "not_tried"):
         trial = replace(trial, comparison=None)
     elif trial.comparison is None:
-        trial = replace(trial, comparison=CONFIRMATION.pairs[0])
+        trial = replace(trial, comparison=make_comparison(0.9))
     concluded, verdict, why = conclude([trial], None, None, None)
     assert (concluded, verdict, why) == ("nothing_to_gain", "not_proven", said)
+
+
+def test_what_was_not_waited_for_is_no_claim_that_there_is_nothing() -> None:
+    comparison = replace(CONFIRMATION.pairs[0], ratio=1.0, low=0.96, high=1.043, margin=0.01)
+    trial = replace(make_trial("compile", "not_faster"), comparison=comparison)
+    assert conclude([trial], None, None, None) == (
+        "nothing_to_gain",
+        "not_proven",
+        "no change that was tried made the training faster by 4.3 % or more",
+    )
 
 
 def test_without_any_trial_there_is_nothing_to_gain() -> None:

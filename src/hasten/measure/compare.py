@@ -38,6 +38,8 @@ long it is awake, so that it is the number of rounds that counts."""
 LOOKS_SHARE = 4
 """Looking again and again gives chance more chances. The looks are alike, so that each gets a
 quarter of the error, not an eighth."""
+SMALL = 1.05
+"""A gain below it, of which nothing shows at the first look, is not waited for."""
 LOOKS_S = (4.0, 6.0, 8.0, 12.0, 16.0, 20.0, 25.0, 30.0)
 WARM_STEPS = 8
 BLOCK_LIMIT_S = 300.0
@@ -109,8 +111,9 @@ def compare(
     """How many times faster B is than A, until a look decides or the time is up.
 
     ``confidence`` is that of the whole comparison, all looks together. A difference is one that
-    lies beyond ``margin``. With ``only_faster`` it also ends when B can no longer turn out faster.
-    With ``earlier`` comparisons of the same two it is over when all of them together decide.
+    lies beyond ``margin``. With ``only_faster`` it also ends when B can no longer turn out much
+    faster. With ``earlier`` comparisons of the same two it is over when all of them together
+    decide.
     """
     rounds = Rounds(a, b, steps=(block_steps(a, b),) * 2, seed=seed)
     looks = [each for each in LOOKS_S if each < limit_s] + [limit_s]
@@ -120,9 +123,14 @@ def compare(
         interval = rounds.interval(1 - (1 - confidence) / LOOKS_SHARE)
         if _is_decided(pooled([*earlier, interval], offset=margin), margin):
             break
-        if only_faster and interval.high < 1 + margin:
+        if only_faster and is_hopeless(interval.ratio, interval.high, margin):
             break
     return rounds.end(interval, confidence, margin)
+
+
+def is_hopeless(ratio: float, high: float, margin: float) -> bool:
+    """B is not faster; or if it is then by little, and nothing of it is seen."""
+    return high < 1 + margin or (high < SMALL and ratio < 1 + margin)
 
 
 def _is_decided(interval: Interval, margin: float) -> bool:

@@ -156,5 +156,12 @@ def _nothing_kept(trials: Sequence[Trial], aim: Aim) -> tuple[Conclusion, Verdic
         return "nothing_to_gain", "not_proven", why
     if not any(each.comparison for each in trials):
         return "nothing_to_gain", "not_proven", "no technique has something to try here"
-    better = "smaller" if aim.goal == "memory" else "faster"
+    better = "smaller" if aim.goal == "memory" else f"faster{_left_open(trials)}"
     return "nothing_to_gain", "not_proven", f"no change that was tried made the training {better}"
+
+
+def _left_open(trials: Sequence[Trial]) -> str:
+    """Small gains that were not waited for."""
+    measured = [each.comparison for each in trials if each.comparison]
+    most = max((each.high for each in measured if each.high >= 1 + each.margin), default=None)
+    return "" if most is None else f" by {100 * (most - 1):.1f} % or more"

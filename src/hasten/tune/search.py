@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from hasten.errors import HastenError
-from hasten.measure.compare import LOOKS_S, Arm, compare
+from hasten.measure.compare import LOOKS_S, Arm, compare, is_hopeless
 from hasten.measure.lab import Lab
 from hasten.measure.messages import Failed
 from hasten.measure.worker import WorkerFailure
@@ -295,6 +295,6 @@ class Search:
 
 
 def _not_faster(comparison: Comparison) -> tuple[Outcome, str]:
-    if comparison.high < 1 + comparison.margin:
+    if is_hopeless(comparison.ratio, comparison.high, comparison.margin):
         return "not_faster", f"at most {comparison.high:.3f}x"
     return "no_verdict", f"between {comparison.low:.3f}x and {comparison.high:.3f}x: too noisy"

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.utils.data import TensorDataset
 
+from hasten.data.cache.cached import cached
 from hasten.data.encoders import NGrams, bits_to_tensor
 from hasten.gallery.bloom.data import (
     EVALUATION_SEED,
@@ -48,8 +49,11 @@ def factory(size: str) -> Callable[[], Task]:
 
 
 def make_dataset(rows: int, seed: int) -> TensorDataset:
+    return TensorDataset(*encoded_persons(rows, seed))
+
+
+@cached
+def encoded_persons(rows: int, seed: int) -> tuple[Tensor, Tensor]:
     persons = make_persons(rows, seed)
-    return TensorDataset(
-        bits_to_tensor(persons.bits, width=FILTER_BITS),
-        NGrams().encode(persons.given_name, persons.surname),
-    )
+    bits = bits_to_tensor(persons.bits, width=FILTER_BITS)
+    return bits, NGrams().encode(persons.given_name, persons.surname)

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.optim import AdamW
 from torch.utils.data import TensorDataset
 
+from hasten.data.cache.cached import cached
 from hasten.gallery.gpt.data import EVALUATION_SEED, TRAINING_SEED, make_windows
 from hasten.gallery.gpt.library import read_library
 from hasten.gallery.gpt.model import GPT, token_cross_entropy
@@ -60,8 +61,7 @@ def factory(size: str) -> Callable[[], Task]:
 
     def make_task() -> Task:
         library = read_library()
-        vocabulary = learn_vocabulary(library.training, shape.vocabulary)
-        training, evaluation = map(vocabulary.encode, (library.training, library.evaluation))
+        training, evaluation = encode_both(library.training, library.evaluation, shape.vocabulary)
         return Task(
             model=GPT(shape.vocabulary, shape.length, shape.width, shape.heads, shape.blocks),
             data=make_dataset(training, shape.training_rows, shape.length, TRAINING_SEED),
@@ -82,6 +82,13 @@ def factory(size: str) -> Callable[[], Task]:
 
 def count_tokens(batch: tuple[Tensor, Tensor]) -> int:
     return batch[1].numel()
+
+
+@cached
+def encode_both(training: bytes, evaluation: bytes, vocabulary: int) -> tuple[Tokens, Tokens]:
+    """The vocabulary is that of the training's text."""
+    learnt = learn_vocabulary(training, vocabulary)
+    return learnt.encode(training), learnt.encode(evaluation)
 
 
 def make_dataset(tokens: Tokens, rows: int, length: int, seed: int) -> TensorDataset:

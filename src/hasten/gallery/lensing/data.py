@@ -14,7 +14,6 @@ from torch import Tensor
 from hasten.gallery.lensing import camera, light
 from hasten.gallery.lensing.lens import Array
 from hasten.gallery.lensing.scenes import LOOK_ALIKES, Draw, Galaxy, lensed
-from hasten.host.cores import cores_allowed
 
 BANDS = 3
 """From blue to red."""
@@ -50,7 +49,7 @@ def in_pieces(rows: int, work: Callable[[slice], None]) -> None:
     """Call ``work`` with some rows at a time, in threads: NumPy and zlib let others go on."""
     starts = range(0, rows, _ROWS_AT_A_TIME)
     pieces = [slice(start, min(start + _ROWS_AT_A_TIME, rows)) for start in starts]
-    with ThreadPoolExecutor(max(1, int(cores_allowed()))) as threads:
+    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
         for _ in threads.map(work, pieces):
             pass  # raises what was raised there
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.utils.data import Dataset, TensorDataset
 
+from hasten.data.cache.cached import cached
 from hasten.gallery.lensing.data import EVALUATION_SEED, TRAINING_SEED, make_images
 from hasten.gallery.lensing.files import ImageFiles, image_folder
 from hasten.gallery.lensing.metric import auc
@@ -89,7 +90,7 @@ def make_model(shape: Size) -> nn.Module:
 
 
 def make_dataset(rows: int, pixels: int, seed: int) -> Dataset[tuple[Tensor, ...]]:
-    return TensorDataset(*make_images(rows, pixels, seed))
+    return TensorDataset(*cached(make_images)(rows, pixels, seed))
 
 
 def make_file_dataset(rows: int, pixels: int, seed: int) -> Dataset[tuple[Tensor, ...]]:

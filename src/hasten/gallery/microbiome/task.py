@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.optim import AdamW
 from torch.utils.data import TensorDataset
 
+from hasten.data.cache.cached import cached
 from hasten.data.encoders import Tokenizer
 from hasten.gallery.microbiome.data import (
     EVALUATION_SEED,
@@ -92,10 +93,19 @@ def factory(size: str) -> Callable[[], Task]:
 
 
 def make_dataset(shape: Size, rows: int, seed: int) -> TensorDataset:
+    return TensorDataset(
+        *encoded_samples(rows, shape.sequences, shape.length, shape.tips, seed),
+    )
+
+
+@cached
+def encoded_samples(
+    rows: int, sequences: int, length: int, tips: int, seed: int
+) -> tuple[Tensor, Tensor]:
     """Tokens, and the targets as ``pack_targets`` packs them."""
-    samples = make_samples(rows, shape.sequences, shape.length, shape.tips, seed)
+    samples = make_samples(rows, sequences, length, tips, seed)
     distances = unifrac_distances(samples.table, samples.tree, weighted=True, normalized=True)
-    return TensorDataset(encode_reads(samples.reads), pack_targets(samples.trait, distances))
+    return encode_reads(samples.reads), pack_targets(samples.trait, distances)
 
 
 def encode_reads(reads: list[list[str]]) -> Tensor:
