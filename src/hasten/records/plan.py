@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
 from hasten.records.record import Record
 
-PartValue = bool | int | float | str | list[int | float | str]
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What TOML promises to keep, and what goes from process to process."""
+PartValue = bool | Whole | float | str | list[Whole | float | str]
 RawPart = dict[str, PartValue]
 """A part as it stands in a file; the registry decodes it with its technique's own structure."""
 

@@ -27,7 +27,7 @@ def find_arms(lab: Lab, a: str, b: str, tell: Callable[[str], None]) -> Arms:
     """Each is "naive", a level, a technique, the path of a recipe, or a whole task by its name."""
     recipes = {name: read_recipe(Path(name)) for name in (a, b) if name.endswith(".toml")}
     tell(f"building {lab.task} and running one step")
-    described = lab.describe(*(recipe.as_plan() for recipe in recipes.values()))
+    described = lab.describe({name: recipe.as_plan() for name, recipe in recipes.items()})
     found = [_arm_named(name, described, recipes) for name in (a, b)]
     _refuse_what_cannot_apply((a, b), described)
     for arm in found:
