@@ -48,7 +48,7 @@ def _recipe(plan: dict[str, RawPart], cpu: str | None = None) -> str:
     ("task", "message", "detail"),
     [
         ("no_such_file.py:make", "There is no file 'no_such_file.py'", ""),
-        ("no.such.module:make", "no.such.module does not import", "ModuleNotFoundError"),
+        ("no.such.module:make", "There is no module 'no'", "in the folder that it lies in"),
         ("bloom", "'bloom' does not name a task", "gallery:bloom"),
         ("gallery:blom", "gallery workload 'blom' is not known", "Did you mean 'bloom'?"),
         (f"{PLANTED}:smal", "function 'smal' is not known", "Did you mean 'small'?"),

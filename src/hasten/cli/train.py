@@ -94,6 +94,9 @@ def train(context: click.Context, /, task: str, **options: Unpack[Options]) -> N
     Exit 0: done. 1: ended early. 2: a fault. 130, 143: stopped by a signal.
     """
     _refuse_conflicts(options)
+    from hasten.task.names import refuse_unknown
+
+    refuse_unknown(task)  # before torch is loaded
     from hasten.report.training import TrainingConsole, TrainingDisplay
     from hasten.train.every import Every
 

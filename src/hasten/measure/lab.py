@@ -19,6 +19,7 @@ from hasten.measure.worker import REPLY_LIMIT_S, Worker, WorkerFailure
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.profile import Bound, Ceilings, ProfileParts
 from hasten.stats.paired import MARGIN, Interval
+from hasten.task.names import refuse_unknown
 
 PHASE_STEPS = 60
 
@@ -86,6 +87,7 @@ class Lab:
     ) -> messages.Described:
         """What the task is. What is wrong with it, or with plans that were read from files, which
         they are named by, is raised here, before anything else is done."""
+        refuse_unknown(task or self.task)
         worker = self.worker()
         try:
             request = messages.Describe(task=task or self.task, seed=self.seed, plans=dict(plans))
