@@ -11,8 +11,11 @@ from types import ModuleType
 import click
 import pytest
 
+import hasten
+from hasten import data
 from hasten.cli.main import hasten as cli
 from hasten.config import PerformanceConfig
+from hasten.data import encoders
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -135,6 +138,29 @@ def test_the_page_of_the_techniques_is_what_they_say_of_themselves() -> None:
     assert written == _script("docs/techniques.py").page(), (
         "docs/techniques.md is old: run `make techniques-page`"
     )
+
+
+def test_the_reference_is_what_the_source_says() -> None:
+    written = (DOCS / "api.md").read_text()
+    assert written == _script("docs/api.py").page(), "docs/api.md is old: run docs/api.py"
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    names = re.findall(r"^### (.+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    public = {f"{each.__name__}.{name}" for each in (hasten, encoders) for name in each.__all__}
+    public |= {f"hasten.data.{name}" for name in set(data.__all__) - set(hasten.__all__)}
+    assert len(set(names)) == len(names)
+    assert public <= set(names)
+
+
+def test_nothing_in_the_reference_is_without_words() -> None:
+    text = (DOCS / "api.md").read_text()
+    sections = re.split(r"^#{2,4} ", text, flags=re.MULTILINE)[1:]
+    assert len(sections) > 80
+    for section in sections:
+        title, _, body = section.partition("\n")
+        assert re.search(r"^[^|`\s]|^`(?!``)", FENCE.sub("", body), re.MULTILINE), title
+    assert not [line for line in text.splitlines() if line.endswith("|  |")]
 
 
 def test_the_docs_have_every_wish_with_its_default() -> None:

@@ -203,7 +203,7 @@ def test_a_recipe_of_another_machine_is_taken_where_that_is_allowed(tmp_path: Pa
     [
         (
             {"batched_lodaer": {}},
-            "technique 'batched_lodaer' is not known. Did you mean 'batched_loader'?",
+            "technique 'plan.batched_lodaer' is not known. Did you mean 'plan.batched_loader'?",
         ),
         (
             {"compile": {"mod": "default"}},
@@ -211,7 +211,7 @@ def test_a_recipe_of_another_machine_is_taken_where_that_is_allowed(tmp_path: Pa
         ),
         (
             {"compile": {"mode": "fastest"}},
-            "plan.compile.mode: 'fastest' is not known",
+            'plan.compile.mode = "fastest" is not known',
         ),
     ],
 )

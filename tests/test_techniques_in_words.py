@@ -130,7 +130,7 @@ def test_settings_are_told_by_type_default_and_the_line_under_them(painted: Expl
         ("glossy", "true or false", False, "Whether it shines."),
         ("share", "a number", 0.5, ""),
         ("note", "text", "", ""),
-        ("places", '{"type":"array","items":{"type":"integer"}}', [1, 2], ""),
+        ("places", "a list (a whole number each)", [1, 2], ""),
     ]
 
 

@@ -31,9 +31,13 @@ class MemoryFormat(Enum):
     """How images are laid out in memory. CHANNELS_FIRST is torch's usual one, CONTIGUOUS."""
 
     AUTO = "auto"
+    """Channels-last where the model has convolutions of images."""
     CHANNELS_LAST = "channels_last"
+    """The channels of a pixel lie beside each other."""
     CONTIGUOUS = "contiguous"
+    """As torch makes them."""
     CHANNELS_FIRST = "channels_first"
+    """Another name for the same."""
 
 
 CHANNELS_FIRST = (MemoryFormat.CONTIGUOUS, MemoryFormat.CHANNELS_FIRST)
@@ -68,21 +72,33 @@ class PerformanceConfig:
     """Wishes. None means: you decide."""
 
     optimization_level: OptimizationLevel = OptimizationLevel.ADVANCED
+    """Decides where the others are None."""
     enable_performance_optimization: bool = True
     """False changes nothing at all, whatever the other fields say."""
     enable_amp: bool | None = None
+    """Mixed precision: matrix products in 16 bits."""
     amp_dtype: Literal["bf16", "fp16"] | None = None
     """None is bf16, and fp16 on a GPU that has nothing else; fp16 brings a gradient scaler."""
     enable_tf32: bool | None = None
+    """Matrix products of float32 in TF32, on GPUs that have it."""
     enable_compile: bool | None = None
+    """``torch.compile`` of the model."""
     enable_gradient_checkpointing: bool | None = None
+    """Repeated blocks are computed again in the backward pass: less memory, more time."""
     enable_memory_format_optimization: bool | None = None
+    """Images in the layout that ``memory_format`` names."""
     memory_format: MemoryFormat = MemoryFormat.AUTO
+    """AUTO is channels-last where it applies."""
     enable_flash_attention: bool | None = None
+    """Attention by a fused kernel."""
     enable_fused_optimizer: bool | None = None
+    """The update in one kernel."""
     enable_cuda_graphs: bool | None = None
+    """The whole step as one CUDA graph."""
     enable_batched_loading: bool | None = None
+    """Data in memory is gathered a batch at a time."""
     enable_resident_data: bool | None = None
+    """Data is kept on the device."""
     num_workers: int | None = None
     """Processes of the DataLoader. 0 and None leave the loader's own."""
     gradient_accumulation_steps: int = 1

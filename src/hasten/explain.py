@@ -1,25 +1,17 @@
 """A technique in words, from its own file: what it does, what it costs, how to switch it on."""
 
-from enum import Enum
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 
 from hasten.config import FIELDS, lowest_level
 from hasten.records.explanation import Explanation, Explanations, Setting
 from hasten.records.fields import field_docs
+from hasten.records.kinds import takes
 from hasten.records.plan import RawPart
 from hasten.records.record import to_toml, unknown_name
 from hasten.techniques.registry import all_techniques
 from hasten.techniques.technique import Part, Technique
-
-WORDS = {
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-    "string": "text",
-}
-"""For the types of JSON Schema."""
 
 
 def explain(name: str | None = None) -> Explanations:
@@ -60,27 +52,12 @@ def _settings(kind: type[Part], part: RawPart) -> tuple[Setting, ...]:
     return tuple(
         Setting(
             name=field.encode_name,
-            takes=_takes(hints[field.name]),
+            takes=takes(hints[field.name]),
             default=part[field.encode_name],
             about=docs.get(field.name, ""),
         )
         for field in msgspec.structs.fields(kind)
     )
-
-
-def _takes(kind: Any) -> str:
-    """What a setting may be, in words; by its schema where there are none for its type."""
-    if get_origin(kind) is Literal:
-        return " or ".join(_as_json(value) for value in get_args(kind))
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return " or ".join(_as_json(each) for each in kind)
-    schema = msgspec.json.schema(kind)
-    words = WORDS.get(schema.get("type", ""), _as_json(schema))
-    return f"{words}, {schema['minimum']} or more" if "minimum" in schema else words
-
-
-def _as_json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _wish(name: str, part: RawPart) -> str:

@@ -99,6 +99,7 @@ class ModelOptimizer:
 
     @property
     def applied(self) -> list[Applied]:
+        """What each technique of the plan has come to."""
         return describe(self._effects, self._skipped)
 
     def optimize_model(self, model: nn.Module) -> nn.Module:
@@ -116,6 +117,7 @@ class ModelOptimizer:
         return model
 
     def undo(self) -> None:
+        """Put every model back as it was."""
         undo_all(self._effects)
 
 

@@ -166,40 +166,44 @@ def test_a_key_that_is_a_target_is_a_key_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("format",), "1", "format: Expected `int`, got `str` ('1')."),
-        (("format",), True, "format: Expected `int`, got `bool` (True)."),
-        (("task",), 3, "task: Expected `str`, got `int` (3)."),
-        (("speed", "low"), "1.4", "speed.low: Expected `float`, got `str` ('1.4')."),
+        (("format",), "1", 'format = "1" is text; it takes a whole number.'),
+        (("format",), True, "format = true is a boolean; it takes a whole number."),
+        (("task",), 3, "task = 3 is a whole number; it takes text."),
+        (("speed", "low"), "1.4", 'speed.low = "1.4" is text; it takes a number.'),
         (
             ("speed", "verdict"),
             "perhaps",
-            "speed.verdict: 'perhaps' is not known; it is one of proven, not_proven, refuted.",
+            'speed.verdict = "perhaps" is not known;'
+            ' it takes "proven" or "not_proven" or "refuted".',
         ),
         (
             ("numerics", "rung"),
             "exact",
-            "numerics.rung: 'exact' is not known; it is one of bitwise, rounding, parity,"
-            " changes_training.",
+            'numerics.rung = "exact" is not known;'
+            ' it takes "bitwise" or "rounding" or "parity" or "changes_training".',
         ),
-        (("speed",), [], "speed: Expected `object`, got `array`."),
-        (("plan", "compile"), 3, "plan.compile: Expected `object`, got `int` (3)."),
+        (("speed",), [], "speed = [] is a list; it takes a table."),
+        (("plan", "compile"), 3, "plan.compile = 3 is a whole number; it takes a table."),
         (
             ("plan", "compile", "mode"),
             {"_target_": "x"},
-            "plan.compile.mode: Expected `bool | int | float | str | array`, got `object`.",
+            "plan.compile.mode = {'_target_': 'x'} is a table;"
+            " it takes true or false or a whole number of 64 bits or a number or text or a list"
+            " (a whole number of 64 bits or a number or text each).",
         ),
         (
             ("plan", "compile", "mode"),
             [1, [2]],
-            "plan.compile.mode[1]: Expected `int | float | str`, got `array`.",
+            "plan.compile.mode[1] = [2] is a list;"
+            " it takes a whole number of 64 bits or a number or text.",
         ),
         (
             ("environment", "versions", "torch"),
             2.13,
-            "environment.versions.torch: Expected `str`, got `float` (2.13).",
+            "environment.versions.torch = 2.13 is a number; it takes text.",
         ),
-        (("speed", "ratio"), ABSENT, "speed: Object missing required field `ratio`."),
-        (("task",), ABSENT, "the top level: Object missing required field `task`."),
+        (("speed", "ratio"), ABSENT, "key 'speed.ratio' is missing."),
+        (("task",), ABSENT, "key 'task' is missing."),
     ],
 )
 def test_a_wrong_value_is_named_with_its_full_path(
@@ -217,11 +221,13 @@ def test_a_long_value_is_shown_in_part() -> None:
 
 def test_a_wrong_value_in_a_list_is_named_with_its_index() -> None:
     raw = changed(PROVEN, "trials", 0, "comparison", "rounds", 3, "a_s", to="fast")
-    assert "trials[0].comparison.rounds[3].a_s: Expected `float`" in refusal(raw, Evidence)
+    assert 'trials[0].comparison.rounds[3].a_s = "fast" is text' in refusal(raw, Evidence)
 
 
 def test_a_wrong_key_of_a_part_is_named_below_the_path_of_the_part() -> None:
-    with pytest.raises(HastenError, match=r"plan: plan\.compile\.name: Expected `str`"):
+    with pytest.raises(
+        HastenError, match=r"plan: plan\.compile\.name = 3 is a whole number; it takes text"
+    ):
         from_builtins(
             {**changed(ENVIRONMENT.device, "name", to=3)},
             type(ENVIRONMENT.device),
@@ -255,9 +261,7 @@ def test_what_is_not_json_is_refused_in_words(text: bytes) -> None:
 
 
 def test_json_of_another_kind_is_refused_in_words() -> None:
-    with pytest.raises(
-        HastenError, match=r"e\.json: the top level: Expected `object`, got `array`"
-    ):
+    with pytest.raises(HastenError, match=r"e\.json: the top level is a list; it takes a table"):
         from_json(b"[]", Evidence, where="e.json")
 
 

@@ -241,7 +241,9 @@ def test_a_key_that_a_technique_does_not_know_is_refused_with_its_path(
     with pytest.raises(HastenError) as refusal:
         decode(Plan(parts={technique.name: {misspelt: 1}}), where="recipe.toml")
     path = f"plan.{technique.name}"
-    near = f"Did you mean '{path}.{names[0]}'?" if names else "Known: none."
+    near = f"Take it out: {path} has no settings."
+    if names:
+        near = f"Did you mean '{path}.{names[0]}'?"
     assert str(refusal.value) == f"recipe.toml: key '{path}.{misspelt}' is not known. {near}"
 
 

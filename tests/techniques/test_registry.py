@@ -125,12 +125,12 @@ def test_a_technique_of_ones_own_is_decoded_by_its_own_structure() -> None:
         ),
         (
             {"polish": {"strength": "much"}},
-            "plan: plan.polish.strength: Expected `int`, got `str` ('much').",
+            'plan: plan.polish.strength = "much" is text; it takes a whole number.',
         ),
-        ({"polich": {}}, "plan: technique 'polich' is not known. Did you mean 'polish'?"),
+        ({"polich": {}}, "plan: technique 'plan.polich' is not known. Did you mean 'plan.polish'?"),
         (
             {"wax": {}},
-            "plan: technique 'wax' is not known. "
+            "plan: technique 'plan.wax' is not known. "
             f"Known: {', '.join(sorted([*(each.name for each in BUNDLED), 'polish']))}.",
         ),
     ],

@@ -94,6 +94,9 @@ def train(context: click.Context, /, task: str, **options: Unpack[Options]) -> N
     Exit 0: done. 1: ended early. 2: a fault. 130, 143: stopped by a signal.
     """
     _refuse_conflicts(options)
+    from hasten.task.names import refuse_unknown
+
+    refuse_unknown(task)  # before torch is loaded
     from hasten.report.training import TrainingConsole, TrainingDisplay
     from hasten.train.every import Every
 
@@ -191,9 +194,10 @@ def _from_recipe(task: str, path: Path, wishes: "Wishes") -> "tuple[Plan, Recipe
     from hasten.host.environment import read_environment
     from hasten.records.recipe import other_machine, read_recipe
     from hasten.records.training import RecipeClaim
+    from hasten.techniques.registry import refuse_bad_parts
 
     recipe = read_recipe(path)
-    _refuse_bad_parts(recipe.as_plan(), path)
+    refuse_bad_parts(recipe.as_plan(), where=str(path))
     differences = read_environment().differences(recipe.environment)
     if differences:
         fix = f"Tune again here: hasten tune {task}"
@@ -207,16 +211,6 @@ def _from_recipe(task: str, path: Path, wishes: "Wishes") -> "tuple[Plan, Recipe
         return plan, None
     speed = recipe.speed
     return plan, RecipeClaim(path=str(path), ratio=speed.ratio, rows_per_s=speed.rows_per_s)
-
-
-def _refuse_bad_parts(plan: "Plan", path: Path) -> None:
-    """Before any work; but the task's own techniques are known only when it is imported."""
-    from hasten.records.plan import Plan
-    from hasten.techniques.registry import all_techniques, decode
-
-    known = {each.name for each in all_techniques()}
-    parts = {name: part for name, part in plan.parts.items() if name in known}
-    decode(Plan(parts=parts), where=str(path))
 
 
 @contextmanager

@@ -21,6 +21,7 @@ class Strings(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Strings":
+        """Made of any texts, which are copied."""
         encoded = [text.encode("utf-8", SURROGATES) for text in texts]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(each) for each in encoded], out=offsets[1:])
@@ -38,6 +39,7 @@ class Strings(Sequence[str]):
         return cls(np.concatenate([[0], *offsets]).astype(np.int64), np.concatenate(own))
 
     def tolist(self) -> list[str]:
+        """All of them decoded."""
         return list(self)
 
     def __len__(self) -> int:

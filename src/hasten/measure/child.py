@@ -137,9 +137,11 @@ class Child:
         return build_task(self._load(name, seed), name, seed)
 
     def _describe(self, request: messages.Describe) -> messages.Described:
+        for where, plan in request.plans.items():
+            registry.refuse_bad_parts(plan, where=where)  # building the task may take long
         task = self._build(request.task, request.seed)
-        for plan in request.plans:
-            registry.decode(plan)
+        for where, plan in request.plans.items():
+            registry.decode(plan, where=where)
         try:
             pipeline = Pipeline.from_task(task)
             batch = next(iter(pipeline.loader))

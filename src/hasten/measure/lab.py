@@ -2,9 +2,10 @@
 
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import msgspec
@@ -18,6 +19,7 @@ from hasten.measure.worker import REPLY_LIMIT_S, Worker, WorkerFailure
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.profile import Bound, Ceilings, ProfileParts
 from hasten.stats.paired import MARGIN, Interval
+from hasten.task.names import refuse_unknown
 
 PHASE_STEPS = 60
 
@@ -80,12 +82,15 @@ class Lab:
         while self._open:
             self._open.pop().close()
 
-    def describe(self, *plans: Plan, task: str = "") -> messages.Described:
-        """What the task is. What is wrong with it, or with plans that were read from a file, is
-        raised here, before anything else is done."""
+    def describe(
+        self, plans: Mapping[str, Plan] = MappingProxyType({}), *, task: str = ""
+    ) -> messages.Described:
+        """What the task is. What is wrong with it, or with plans that were read from files, which
+        they are named by, is raised here, before anything else is done."""
+        refuse_unknown(task or self.task)
         worker = self.worker()
         try:
-            request = messages.Describe(task=task or self.task, seed=self.seed, plans=plans)
+            request = messages.Describe(task=task or self.task, seed=self.seed, plans=dict(plans))
             described = worker.ask(request, messages.Described)
             self._forks = self._forks and not described.sets_variables
             return described

@@ -32,8 +32,8 @@ class Describe(Request, frozen=True, kw_only=True):
 
     task: str
     seed: int
-    plans: tuple[Plan, ...] = ()
-    """Read from files, to be checked against the techniques that are known there."""
+    plans: dict[str, Plan] = msgspec.field(default_factory=dict)
+    """By the files that they were read from: to be checked against the techniques known there."""
 
 
 class Described(Reply, frozen=True, kw_only=True):

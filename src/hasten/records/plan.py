@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
 from hasten.records.record import Record
 
-PartValue = bool | int | float | str | list[int | float | str]
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What TOML promises to keep, and what goes from process to process."""
+PartValue = bool | Whole | float | str | list[Whole | float | str]
 RawPart = dict[str, PartValue]
 """A part as it stands in a file; the registry decodes it with its technique's own structure."""
 
@@ -30,6 +33,7 @@ class Rung(StrEnum):
 
     @staticmethod
     def deepest(rungs: Iterable["Rung"]) -> "Rung":
+        """The one that changes most; ``BITWISE`` of none."""
         return max(rungs, key=Rung.depth, default=Rung.BITWISE)
 
 
@@ -42,12 +46,17 @@ MEANINGS = {
 
 
 class Plan(Record, frozen=True, kw_only=True):
+    """What to apply: each technique, by its name, with the settings that are not its defaults."""
+
     parts: dict[str, RawPart] = msgspec.field(default_factory=dict)
+    """Such as ``{"compile": {"mode": "default"}}``."""
 
     def with_part(self, technique: str, part: RawPart) -> "Plan":
+        """A copy that has this part, in place of one of the same technique."""
         return Plan(parts={**self.parts, technique: part})
 
     def without(self, *techniques: str) -> "Plan":
+        """A copy that has none of these; those it never had are no fault."""
         kept = {name: part for name, part in self.parts.items() if name not in techniques}
         return Plan(parts=kept)
 

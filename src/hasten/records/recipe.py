@@ -1,13 +1,14 @@
 """What a tuning kept, as two files: the recipe that a run applies, the evidence behind it."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from hasten.errors import HastenError
 from hasten.records.applied import Applied
 from hasten.records.environment import Environment
+from hasten.records.kinds import shown
 from hasten.records.measurement import Memory
 from hasten.records.plan import Plan, RawPart, Rung
 from hasten.records.record import Record, from_builtins, parse_toml
@@ -41,7 +42,7 @@ class Recipe(Record, frozen=True, kw_only=True):
     task: str
     created: str
     hasten: str
-    evidence_sha256: str
+    evidence_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     plan: dict[str, RawPart]
     speed: RecipeSpeed
     numerics: RecipeNumerics
@@ -116,7 +117,7 @@ def read_recipe(path: Path) -> Recipe:
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_RECIPE_BYTES + 1)
-        text = content.decode()
+        text = content.decode("utf-8-sig")  # some editors mark a file so
     except (OSError, UnicodeDecodeError) as error:
         raise HastenError(
             f"The recipe {path} cannot be read: {error}.",
@@ -128,13 +129,21 @@ def read_recipe(path: Path) -> Recipe:
             fix="Give the recipe.toml that hasten tune wrote.",
         )
     raw = parse_toml(text, where=str(path))
-    if raw.get("format", RECIPE_FORMAT) != RECIPE_FORMAT:
-        # Asked before the keys are: another format has other ones.
-        raise HastenError(
-            f"{path}: format {raw['format']!r} is not known; this Hasten reads {RECIPE_FORMAT}.",
-            fix="Run hasten tune again.",
-        )
+    _refuse_other_formats(raw.get("format"), path)
     return from_builtins(raw, Recipe, where=str(path))
+
+
+def _refuse_other_formats(written: Any, path: Path) -> None:
+    """Asked before the keys are: another format has other ones."""
+    if type(written) is not int or written == RECIPE_FORMAT:
+        return  # what is no number at all is refused as other keys are
+    fix = "Run hasten tune again."
+    if written > RECIPE_FORMAT:
+        fix = "A later Hasten wrote it: install that one, or run hasten tune again."
+    raise HastenError(
+        f"{path}: format = {shown(written)} is not known; this Hasten reads {RECIPE_FORMAT}.",
+        fix=fix,
+    )
 
 
 def other_machine(path: str, differences: list[str], *, fix: str = "") -> HastenError:

@@ -4,18 +4,18 @@ Records are closed: an unknown key is an error that names the nearest known one.
 """
 
 import difflib
-import enum
 import hashlib
 import re
 import tomllib
 from collections.abc import Iterable
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import tomli_w
 
 from hasten.errors import HastenError
+from hasten.records.kinds import SHOWN_CHARACTERS, fault, known_values, nearest, shown, takes
 
 T = TypeVar("T")
 
@@ -49,7 +49,8 @@ def parse_toml(text: str, *, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also numbers and nesting without end
-        raise HastenError(f"{where} is not TOML: {error}.", fix="Mend that line.") from error
+        fix = _mend_toml(text, str(error))
+        raise HastenError(f"{where} is not TOML: {error}.", fix=fix) from error
 
 
 def from_builtins(raw: object, kind: type[T], *, where: str, path: str = "") -> T:
@@ -58,8 +59,18 @@ def from_builtins(raw: object, kind: type[T], *, where: str, path: str = "") -> 
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        at, problem, fix = _misfit(raw, kind, path)
-        raise HastenError(f"{where}: {at or 'the top level'}: {problem}.", fix=fix) from error
+        problem, fix = _misfit(raw, kind, path)
+        raise HastenError(f"{where}: {problem}.", fix=fix) from error
+
+
+def _mend_toml(text: str, said: str) -> str:
+    """Shows the line that is named; tomllib itself tells only its number."""
+    place = re.search(r"at line (\d+)", said)
+    if place is None:
+        return "Give a file that hasten wrote."
+    line = "".join(text.split("\n")[int(place[1]) - 1 :][:1]).strip()[:SHOWN_CHARACTERS]
+    hint = " Text stands in quotes, true and false without." if "Invalid value" in said else ""
+    return f"Mend that line: {line if line.isprintable() else shown(line)}.{hint}"
 
 
 def unknown_name(
@@ -67,6 +78,7 @@ def unknown_name(
 ) -> HastenError:
     """The error for a name that nobody knows: shows the nearest known one, or all of them."""
     names = sorted(known)
+    name = name if len(name) <= SHOWN_CHARACTERS else f"{name[:SHOWN_CHARACTERS]}..."
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     fix = f"Known: {', '.join(names) or 'none'}."
     if near:
@@ -85,42 +97,50 @@ def _refuse_unknown_keys(raw: object, kind: Any, where: str, path: str) -> None:
     if isinstance(raw, dict) and _is_record(branch):
         known = branch.__struct_fields__
         unknown = [str(key) for key in raw if key not in known]
+        if unknown and not known:
+            at = _dotted(path, unknown[0])
+            fix = f"Take it out: {path} has no settings."
+            raise HastenError(f"{where}: key {at!r} is not known.", fix=fix)
         if unknown:
             raise unknown_name("key", unknown[0], known, where=where, path=path)
     for at, value, inner in _children(raw, branch, path):
         _refuse_unknown_keys(value, inner, where, at)
 
 
-def _misfit(raw: object, kind: Any, path: str) -> tuple[str, str, str]:
-    """Full path of the innermost value that does not fit, what is wrong with it, what to do."""
-    for at, value, inner in _children(raw, _branch(raw, kind), path):
+def _misfit(raw: object, kind: Any, path: str) -> tuple[str, str]:
+    """What is wrong with the innermost value that does not fit, with its path; what to do."""
+    branch = _branch(raw, kind)
+    for at, value, inner in _children(raw, branch, path):
         try:
             msgspec.convert(value, inner)
         except msgspec.ValidationError:
             return _misfit(value, inner, at)
+    if isinstance(raw, dict) and _is_record(branch):
+        return _misfit_of_keys(raw, branch, path)
+    value = f"{path} = {shown(raw)}" if path else "the top level"
+    return f"{value} {fault(raw, kind)}; it takes {takes(kind)}", _mend(raw, kind, path)
+
+
+def _misfit_of_keys(raw: dict[str, Any], kind: Any, path: str) -> tuple[str, str]:
+    """Of a record whose values all fit: one is missing, or they do not go together."""
+    for field in msgspec.structs.fields(kind):
+        if field.required and field.encode_name not in raw:
+            missing = _dotted(path, field.encode_name)
+            return f"key {missing!r} is missing", "Add it, or have the file written anew."
     try:
         msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        return path, *_problem(raw, kind, str(error).partition(" - at ")[0])
+        return f"{path}: {error}", "Change one of them, or take it out."
     raise AssertionError("called for a value that does not fit")
 
 
-def _problem(raw: object, kind: Any, said: str) -> tuple[str, str]:
-    """What is wrong, with the value, and what to do; ``said`` are the words of msgspec."""
-    if known := _known_values(kind):
-        return f"{raw!r:.80} is not known; it is one of {', '.join(known)}", "Use one of these."
-    if "missing required field" in said:
-        return said, "Add it, or have the file written anew."
-    shown = f" ({raw!r:.80})" if isinstance(raw, str | int | float) else ""
-    return f"{said}{shown}", "Write a value of that kind."
-
-
-def _known_values(kind: Any) -> list[str]:
-    if get_origin(kind) is Literal:
-        return [str(each) for each in get_args(kind)]
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return [str(each.value) for each in kind]
-    return []
+def _mend(raw: object, kind: Any, path: str) -> str:
+    near = nearest(raw, kind)
+    if near is not None:
+        return f"Write {shown(near)}."
+    if path and takes(kind) == "a table":
+        return f"In TOML that is a line [{path}], with its keys below it."
+    return "Write one of these." if known_values(kind) else "Write a value of that kind."
 
 
 def _children(raw: object, branch: Any, path: str) -> list[tuple[str, Any, Any]]:

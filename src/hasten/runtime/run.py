@@ -54,6 +54,7 @@ class Run:
 
     @property
     def model(self) -> nn.Module:
+        """The user's own model, changed in place."""
         return self.pipeline.model
 
     @property
@@ -68,6 +69,7 @@ class Run:
 
     @property
     def optimizer(self) -> Optimizer:
+        """The first one, where the task has several."""
         return self.pipeline.optimizers[0]
 
     @property
@@ -90,9 +92,11 @@ class Run:
         return fallback.first_step(self, batch)
 
     def zero_grad(self) -> None:
+        """Forget the gradients of the step before."""
         self.eager.zero_grad()
 
     def transfer(self, batch: Any) -> Any:
+        """The batch on the device, in the layout of the plan."""
         return self.eager.transfer(batch)
 
     def forward(self, batch: Any) -> Tensor:
@@ -128,10 +132,11 @@ class Run:
                 )
 
     def start_epoch(self) -> None:
+        """Carried state starts anew; ``epoch`` calls it."""
         self.eager.start_epoch()
 
     def end_epoch(self) -> None:
-        """Steps the schedulers that count epochs."""
+        """Steps the schedulers that count epochs; ``epoch`` calls it."""
         if self.pipeline.scheduler_unit == "epoch":
             for scheduler in self.pipeline.schedulers:
                 scheduler.step()

@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import pkgutil
 import sys
 import traceback
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from types import ModuleType
 from hasten.errors import HastenError
 from hasten.records.finding import Place
 from hasten.records.record import unknown_name
+from hasten.task.names import find_file, find_workload, split_name
 from hasten.task.places import is_hastens, shown
 from hasten.task.seed import seed_everything
 from hasten.task.task import Task
@@ -22,12 +22,7 @@ NOTHING_DONE = "Mend that first; nothing was measured and nothing was written."
 
 def load_factory(name: str) -> Factory:
     """Import the user's function. Only this and ``build_task`` run the user's module code."""
-    source, colon, function = name.rpartition(":")
-    if not colon or not source or not function:
-        raise HastenError(
-            f"{name!r} does not name a task.",
-            fix="Use gallery:bloom, train.py:make_task or package.module:make_task.",
-        )
+    source, function = split_name(name)
     if source == "gallery":
         return _gallery_factory(function)
     module = _import(source)
@@ -92,22 +87,15 @@ def place_of(factory: Factory) -> Place | None:
 
 
 def _gallery_factory(name: str) -> Factory:
-    name, at, size = name.partition("@")
-    gallery = importlib.import_module("hasten.gallery")
-    names = [each.name for each in pkgutil.iter_modules(gallery.__path__) if each.ispkg]
-    if name not in names:
-        raise unknown_name("gallery workload", name, names)
+    name, size = find_workload(name)
     module = importlib.import_module(f"hasten.gallery.{name}.task")
-    size = size if at else "small"
-    if size not in module.SIZES:
-        raise unknown_name(f"size of gallery:{name}", size, module.SIZES)
     return module.factory(size)  # type: ignore[no-any-return]
 
 
 def _import(source: str) -> ModuleType:
     try:
         if source.endswith(".py"):
-            return _import_file(Path(source))
+            return _import_file(find_file(source))
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
         return importlib.import_module(source)
@@ -118,8 +106,6 @@ def _import(source: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise HastenError(f"There is no file {str(path)!r}.", fix="Check the task's name.")
     path = path.resolve()
     loaded = sys.modules.get(path.stem)
     if loaded is not None:

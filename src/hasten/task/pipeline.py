@@ -52,22 +52,34 @@ class Splits:
 
 @dataclass(kw_only=True)
 class Pipeline:
+    """The live objects of a training, which a technique may replace and puts back by ``undo``."""
+
     model: nn.Module
+    """On ``device``."""
     loader: Iterable[Any]
+    """Gives the batches; empty where a loop keeps its own."""
     optimizers: list[Optimizer]
+    """All of them step in each step."""
     forward: Callable[..., Any]
     """``forward(model, batch)``, the loss; with a state, ``forward(model, batch, state)``."""
     device: torch.device
+    """Where a step is computed."""
     transfer: Callable[[Any, torch.device], Any] = batches.move
     """Brings a batch to the device."""
     count: Callable[[Any], int] = batches.rows_in
+    """By what pieces of a batch are weighted."""
     loss_module: nn.Module | None = None
     """The loss, where it is a module, which may keep something from step to step."""
     clip_norm: float | None = None
+    """The largest norm of all gradients together; None does not clip."""
     schedulers: list[LRScheduler] = field(default_factory=list)
+    """Of the learning rates."""
     scheduler_unit: Literal["step", "epoch"] = "step"
+    """What they count."""
     initial_state: Callable[..., Any] | None = None
+    """Makes the state of a recurrent model."""
     state_resets: Literal["epoch", "batch"] = "epoch"
+    """When the state begins anew."""
     carried_state: Any = None
     """What the next batch begins with, where the state is carried over an epoch."""
     scaler: torch.amp.GradScaler | None = None
@@ -83,7 +95,9 @@ class Pipeline:
     replay: Callable[[Any], Tensor | None] | None = None
     """A step that is known to run, without the care that ``step`` takes; None: not this batch."""
     couples_batch: bool | None = None
+    """Whether the task says that rows of a batch depend on each other."""
     batch_multiple_of: int = 1
+    """Pieces of a batch have a multiple of so many rows."""
 
     def optimized(self) -> list[Tensor]:
         """The parameters that the optimizers have."""
@@ -97,6 +111,7 @@ class Pipeline:
 
     @classmethod
     def from_task(cls, task: Task) -> "Pipeline":
+        """The parts of a task, built, on the device that it is trained on."""
         if any(isinstance(each, UninitializedParameter) for each in task.model.parameters()):
             raise HastenError(
                 "The model has weights whose form is not known yet, as lazy modules have.",

@@ -26,7 +26,9 @@ class Metric:
     """A figure of merit of the trained model: ``compute(outputs, targets)`` over all rows."""
 
     compute: Callable[[Tensor, Tensor], Tensor]
+    """Gives one number, as a tensor."""
     higher_is_better: bool
+    """Which of two models is the better one by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,7 @@ class Task:
     """What to train. Give ``loss``, or ``forward`` where a batch is not an (input, target) pair."""
 
     model: nn.Module
+    """The model, built; Hasten moves it to the device."""
     data: TrainingData
     """A Dataset, a DataLoader (its own batch size and order are kept), or a tuple of tensors."""
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer | Sequence[Optimizer]]
@@ -46,18 +49,25 @@ class Task:
     batch_size: int | None = None
     """Rows per optimizer step; left out where ``data`` is a DataLoader."""
     shuffle: bool = True
+    """Whether each epoch has an order of its own; a DataLoader keeps its own order."""
     evaluation_data: TrainingData | None = None
+    """What the model is judged by, never trained on."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """By name; each is computed over all of ``evaluation_data``."""
     count: Callable[[Batch], int] | None = None
     """By what parts of a batch are weighted: rows unless given, tokens for a token loss."""
     clip_norm: float | None = None
+    """The largest norm of all gradients together; None does not clip."""
     scheduler: Callable[[Optimizer], LRScheduler] | None = None
+    """Makes the schedule of an optimizer's learning rate."""
     scheduler_unit: Literal["step", "epoch"] = "step"
+    """What the scheduler counts."""
     initial_state: Callable[..., Any] | None = None
     """State of a recurrent model. ``initial_state()`` begins each epoch and is carried from batch
     to batch, gradients cut between; where ``state_resets`` is "batch", ``initial_state(batch)``
     begins each batch. It is moved to the device."""
     state_resets: Literal["epoch", "batch"] = "epoch"
+    """When the state begins anew."""
     couples_batch: bool | None = None
     """Whether the loss compares rows of a batch, so that it cannot be split. None: probe."""
     batch_multiple_of: int = 1

@@ -32,6 +32,13 @@ class CompilePart(Part, frozen=True, kw_only=True):
     cache_dir: str = ""
     """Where compiled code is kept for later runs; empty: where torch keeps it."""
 
+    def __post_init__(self) -> None:
+        if self.backend != "inductor" and self.mode != "default":
+            raise ValueError(
+                f'mode = "{self.mode}" cannot be beside backend = "{self.backend}",'
+                ' which has only "default"'
+            )
+
 
 class CompileTechnique(Technique[CompilePart]):
     name = "compile"

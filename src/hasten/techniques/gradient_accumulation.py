@@ -13,7 +13,7 @@ from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Techni
 
 
 class GradientAccumulationPart(Part, frozen=True, kw_only=True):
-    steps: Annotated[int, Meta(ge=1)] = 2
+    steps: Annotated[int, Meta(ge=1, le=1_000_000)] = 2
     """Pieces of a batch. The batch stays as large as it was; each piece is a share of it."""
 
 

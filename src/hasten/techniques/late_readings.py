@@ -20,9 +20,9 @@ _readings: WeakKeyDictionary[EagerStep, Readings] = WeakKeyDictionary()
 
 
 class LateReadingsPart(Part, frozen=True, kw_only=True):
-    every: Annotated[int, Meta(ge=1)] = 1
+    every: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     """Steps between readings."""
-    slots: Annotated[int, Meta(ge=1)] = 16
+    slots: Annotated[int, Meta(ge=1, le=65_536)] = 16
     """Readings that may be on their way at once."""
 
 

@@ -23,7 +23,7 @@ TRIES = 3
 
 
 class LoaderWorkersPart(Part, frozen=True, kw_only=True):
-    workers: Annotated[int, Meta(ge=1)] = 2
+    workers: Annotated[int, Meta(ge=1, le=1024)] = 2
     """Processes, in place of as many as the loader had."""
 
 

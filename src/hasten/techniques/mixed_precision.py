@@ -1,8 +1,9 @@
 """Compute matrix products in 16 bits, keep the weights in 32."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from msgspec import Meta
 from torch import nn
 
 from hasten.records.environment import Device, Environment
@@ -20,7 +21,7 @@ FAST_FP16 = (7, 0)
 class MixedPrecisionPart(Part, frozen=True, kw_only=True):
     dtype: Literal["bf16", "fp16"] = "bf16"
     """Of matrix products; "fp16" brings a gradient scaler."""
-    initial_scale: float = 65536.0
+    initial_scale: Annotated[float, Meta(ge=1, le=1e20)] = 65536.0
     """Of the loss, for fp16 only; it adapts from there over the whole run."""
 
 

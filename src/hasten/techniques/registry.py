@@ -1,13 +1,14 @@
 """All techniques by name, and the decoding of a plan's parts by their owners."""
 
 import difflib
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 
 from hasten.errors import HastenError
 from hasten.records.environment import Environment
 from hasten.records.fields import field_docs
+from hasten.records.kinds import known_values, shown
 from hasten.records.plan import Plan
 from hasten.records.recipe import Recipe
 from hasten.records.record import from_builtins, unknown_name
@@ -97,9 +98,9 @@ def _order(technique: Technique[Any]) -> tuple[int, int, str]:
     return technique.stage, -len(technique.instead_of), technique.name
 
 
-def get_technique(name: str, *, where: str = "") -> Technique[Any]:
+def get_technique(name: str, *, where: str = "", path: str = "") -> Technique[Any]:
     if name not in _techniques:
-        error = unknown_name("technique", name, _techniques, where=where)
+        error = unknown_name("technique", name, _techniques, where=where, path=path)
         own = "If it is your own, import the file that registers it first."
         raise HastenError(error.what, fix=f"{error.fix} {own}")
     return _techniques[name]
@@ -109,11 +110,17 @@ def decode(plan: Plan, *, where: str = "plan") -> list[tuple[Technique[Any], Par
     """The plan's parts as their owners' structures, in the order of composition."""
     decoded = []
     for name, raw in plan.parts.items():
-        technique = get_technique(name, where=where)
+        technique = get_technique(name, where=where, path="plan")
         part = from_builtins(raw, technique.part, where=where, path=f"plan.{name}")
         _refuse_conflicts(technique, part, plan, where)
         decoded.append((technique, part))
     return sorted(decoded, key=lambda pair: _order(pair[0]))
+
+
+def refuse_bad_parts(plan: Plan, *, where: str) -> None:
+    """What is wrong with a plan as far as that is known before the task is imported, which may
+    bring techniques of its own."""
+    decode(Plan(parts={k: part for k, part in plan.parts.items() if k in _techniques}), where=where)
 
 
 def _refuse_conflicts(technique: Technique[Any], part: Part, plan: Plan, where: str) -> None:
@@ -124,11 +131,12 @@ def _refuse_conflicts(technique: Technique[Any], part: Part, plan: Plan, where: 
         key, other = f"plan.{technique.name}", f"plan.{conflict.beside}"
         fix = f"Take {key} or {other} out."
         for setting, values in conflict.settings.items():
-            key = f"{key}.{setting} = {raw[setting]!r}"
-            known = get_args(get_type_hints(technique.part)[setting])
+            key = f"{key}.{setting} = {shown(raw[setting])}"
+            known = known_values(get_type_hints(technique.part)[setting])
             allowed = [each for each in known if each not in values]
-            near = difflib.get_close_matches(raw[setting], allowed, n=1, cutoff=0) or allowed
-            fix = f"Use {near[0]!r}, or take {other} out."
+            near = difflib.get_close_matches(raw[setting], allowed, n=1, cutoff=0)
+            if near:
+                fix = f"Write {shown(near[0])}, or take {other} out."
         raise HastenError(f"{where}: {key} cannot be beside {other}: {conflict.why}.", fix=fix)
 
 

@@ -22,18 +22,31 @@ class Stage(IntEnum):
     """The order in which techniques compose; each works on what the ones before it left."""
 
     DATA = 0
+    """Which loader gives the batches."""
     TRANSFER = 1
+    """How they come to the device."""
     INIT = 2
+    """The weights at the start."""
     LAYOUT = 3
+    """How weights and batches lie in memory."""
     CHECKPOINTING = 4
+    """What is kept for the backward pass."""
     COMPILE = 5
-    PRECISION = 6  # this one and the next surround the forward pass, compiled or not
+    """The model as compiled code."""
+    PRECISION = 6
+    """Types of arithmetic; this and the next surround the forward pass, compiled or not."""
     ATTENTION = 7
+    """Which kernel attends."""
     SHARD = 8
+    """Where the weights lie."""
     OPTIMIZER = 9
+    """How the update is computed."""
     ACCUMULATION = 10
+    """In how many pieces a batch is computed."""
     GRAPH = 11
+    """The step as a graph."""
     READINGS = 12
+    """Figures of steps that are done."""
 
 
 class CannotApply(Exception):  # noqa: N818  # a reason, not a fault: it becomes a "skipped" record
@@ -72,9 +85,11 @@ class Technique(ABC, Generic[P]):
     """One optimization. Instances hold no state; what is applied lives in the Effect."""
 
     name: ClassVar[str]
+    """That a plan names it by: a Python identifier."""
     part: ClassVar[type[Any]]
     """The structure of its settings in a plan."""
     stage: ClassVar[Stage]
+    """When it is applied, beside others."""
     rung: ClassVar[Rung]
     """The best rung that it can claim; it is held to this one."""
     answers: ClassVar[tuple[str, ...]]

@@ -13,8 +13,12 @@ _SPELLING = re.compile(r" *([0-9]{1,15}) *(?:(step|epoch)s?)? *")
 
 @dataclass(frozen=True)
 class Every:
+    """How often something is done in a training."""
+
     count: int
+    """1 or more."""
     unit: Unit
+    """Steps of the optimizer, or epochs."""
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.unit not in ("step", "epoch"):

@@ -11,6 +11,7 @@ from hasten.records.plan import NAIVE, Plan
 from hasten.records.recipe import Recipe, other_machine, read_recipe
 from hasten.records.record import unknown_name
 from hasten.records.saved_bench import REFERENCE_ARM
+from hasten.task.names import refuse_unknown
 
 REFERENCE_TASK = "hasten.measure.reference:make_task"
 
@@ -26,8 +27,11 @@ class Arms:
 def find_arms(lab: Lab, a: str, b: str, tell: Callable[[str], None]) -> Arms:
     """Each is "naive", a level, a technique, the path of a recipe, or a whole task by its name."""
     recipes = {name: read_recipe(Path(name)) for name in (a, b) if name.endswith(".toml")}
+    for name in (a, b):
+        if ":" in name and name not in recipes:
+            refuse_unknown(name)
     tell(f"building {lab.task} and running one step")
-    described = lab.describe(*(recipe.as_plan() for recipe in recipes.values()))
+    described = lab.describe({name: recipe.as_plan() for name, recipe in recipes.items()})
     found = [_arm_named(name, described, recipes) for name in (a, b)]
     _refuse_what_cannot_apply((a, b), described)
     for arm in found:

@@ -77,7 +77,7 @@ def prove(
     plan = recipe.as_plan()
     with Lab(task, seed) as lab:
         tell(f"building {task} and running one step")
-        described = lab.describe(plan)
+        described = lab.describe({str(path): plan})
         tell("proving that the training stays the same")
         prover = Prover(lab, described.traits, seed)
         numerics = prove_plan(prover, lab, plan, described.rungs, 60 * minutes, tell)

@@ -29,7 +29,7 @@ def profile(
         )
     with Lab(task, seed) as lab:
         tell(f"building {task} and running one step")
-        described = lab.describe(plan)
+        described = lab.describe({str(recipe): plan})
         parts = lab.profile(plan, tell, trace=trace, anew=True)
     found = diagnosis_of(parts, described)
     return ProfileReport(

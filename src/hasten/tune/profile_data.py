@@ -28,7 +28,7 @@ def profile_data(
     plan = NAIVE if recipe is None else read_recipe(recipe).as_plan()
     with Lab(task, seed) as lab:
         tell(f"building {task} and running one step")
-        offers = lab.describe(plan).offers
+        offers = lab.describe({str(recipe): plan}).offers
         tell("doing without the loader and the optimizer")
         share, notes = _share(lab, plan)
         tell("loading by the loader as it is, and by others")

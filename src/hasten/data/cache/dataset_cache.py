@@ -53,6 +53,7 @@ class DatasetCache:
 
     @property
     def limit_bytes(self) -> int:
+        """The size that the folder may have."""
         return evict.default_limit(self.folder) if self._limit is None else self._limit
 
     def get_or_build(self, build: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

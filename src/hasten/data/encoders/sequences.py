@@ -19,6 +19,8 @@ NO_CHARACTER = 0xFFFFFFFF
 
 
 class Tokens(NamedTuple):
+    """What a ``Tokenizer`` makes of some texts."""
+
     ids: Tensor
     """(rows, length)."""
     lengths: Tensor
