@@ -16,7 +16,7 @@ from hasten.records.tuning import FASTER, Aim
 from hasten.tune.conclude import evidence_of, proven_again
 from hasten.tune.confirm import measure_noise, noise_floor
 from hasten.tune.examine import Examiner
-from hasten.tune.files import write_outcome
+from hasten.tune.files import write_outcome, write_report
 from hasten.tune.journal import Journal
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
@@ -33,11 +33,13 @@ def tune(
     seed: int = 0,
     aim: Aim = FASTER,
     tell: Callable[[str], None] = lambda message: None,
+    warn: Callable[[str], None] = lambda message: None,
 ) -> Evidence:
     """Find what makes ``task`` faster, or smaller, prove it, and write the recipe into ``out``.
 
     ``minutes`` bounds the search, and once more the trainings that prove another precision;
-    confirming comes on top. ``tell`` is called with a line for each thing that is begun.
+    confirming comes on top. ``tell`` is called with a line for each thing that is begun, ``warn``
+    with what went wrong and costs neither recipe nor verdict.
     """
     journal, watch = Journal(out), Stopwatch()
     with Lab(task, seed) as lab:
@@ -63,7 +65,7 @@ def tune(
         earlier = earlier_recipe(out, subject)
         if earlier is not None:
             tell("proving the recipe again that was made of this task here")
-            settled = settler.settle(earlier.plan, earlier.worth)
+            settled = settler.settle(earlier.plan, earlier.worth, earlier.curves)
             evidence = proven_again(earlier, control, settled, watch.spent())
 
         if evidence is None:
@@ -97,4 +99,5 @@ def tune(
 
     write_outcome(out, evidence, described.schema)
     journal.end()
+    write_report(out, evidence, warn)
     return evidence

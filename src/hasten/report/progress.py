@@ -26,6 +26,10 @@ class Progress:
         else:
             self._console.print(line, soft_wrap=True)
 
+    def warn(self, message: str) -> None:
+        """Stays on the screen, above what is being done."""
+        self._console.print(Text(f"warning: {printable(message)}"), soft_wrap=True)
+
     def __enter__(self) -> Self:
         if self._status is not None:
             self._status.start()

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hasten.measure.lab import Lab
+from hasten.records.curves import Curves
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.recipe import Confirmation
 from hasten.records.tuning import Aim, Worth
 from hasten.records.verdict import MemoryClaim, NumericsClaim, SpeedClaim
 from hasten.tune.ablate import ablate, idle
 from hasten.tune.confirm import claim_memory, claim_speed, confirm
+from hasten.tune.curves import CurveTrainer
 from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
 from hasten.tune.spending import Stopwatch
@@ -23,6 +25,8 @@ class Settled:
     plan: Plan
     worth: tuple[Worth, ...]
     numerics: NumericsClaim
+    curves: Curves | None
+    """Where the proof trained nothing."""
     confirmation: Confirmation
     speed: SpeedClaim | None
     memory: MemoryClaim | None
@@ -55,8 +59,13 @@ class Settler:
         self._floor, self._parity_s, self._aim = noise_floor, parity_s, aim
         self._watch, self._tell = watch, tell
 
-    def settle(self, plan: Plan, worth: tuple[Worth, ...] | None = None) -> Settled:
-        """``worth`` of the parts of the same plan, where it is known already."""
+    def settle(
+        self,
+        plan: Plan,
+        worth: tuple[Worth, ...] | None = None,
+        curves: Curves | None = None,
+    ) -> Settled:
+        """``worth`` of the parts and ``curves`` of the same plan, where they are known already."""
         dropped: dict[str, str] = {}
         if worth is None:
             plan, worth = self._prune(plan, dropped)
@@ -70,10 +79,13 @@ class Settler:
         with self._watch.over("confirmation_s"):
             confirmation = confirm(self._lab, NAIVE, plan, self._floor, self._tell)
             memory = claim_memory(self._lab, plan, self._aim) if self._aim.minds_memory() else None
+        if claim.parity is None and curves is None:
+            curves, claim = self._train_curves(plan, claim)
         return Settled(
             plan=plan,
             worth=worth,
             numerics=claim,
+            curves=curves,
             confirmation=confirmation,
             speed=claim_speed(confirmation, self._floor),
             memory=memory,
@@ -96,3 +108,10 @@ class Settler:
             return prove_plan(
                 self._prover, self._lab, plan, self._rungs, self._parity_s, self._tell
             )
+
+    def _train_curves(self, plan: Plan, claim: NumericsClaim) -> tuple[Curves, NumericsClaim]:
+        """To look at; but where they speak against the claim, it does not hold."""
+        with self._watch.over("curves_s"):
+            trainer = CurveTrainer(self._lab, plan, self._prover.seed)
+            curves = trainer.train(self._tell)
+        return curves, claim if trainer.against is None else claim.with_check(trainer.against)
