@@ -9,10 +9,13 @@ from msgspec.structs import replace
 
 from hasten.records.curves import Curves
 from hasten.records.plan import Plan, Rung
+from hasten.records.progress import Phase
+from hasten.records.recipe import Confirmation
 from hasten.records.tuning import Aim, Worth
 from hasten.records.verdict import Check, MemoryClaim, NumericsClaim, Verdict
 from hasten.tune import settle as settling
 from hasten.tune.conclude import conclude
+from hasten.tune.course import Course
 from hasten.tune.settle import Settled, Settler
 from hasten.tune.spending import Stopwatch
 from specimens import CONFIRMATION, NUMERICS, SPEED
@@ -30,7 +33,13 @@ def worth_of(plan: Plan, **ratios: float) -> tuple[Worth, ...]:
 
 
 @pytest.fixture
-def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settled]:
+def phases() -> list[Phase | None]:
+    """Those that were told, in their order."""
+    return []
+
+
+@pytest.fixture
+def settle(monkeypatch: pytest.MonkeyPatch, phases: list[Phase | None]) -> Callable[..., Settled]:
     def run(
         *parts: str,
         ratios: dict[str, float] | None = None,
@@ -46,7 +55,8 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settled]:
             parity = PARITY if "half" in plan.parts else None
             return NumericsClaim(rung=Rung.PARITY, verdict=verdict, checks=(check,), parity=parity)
 
-        def ablate(lab: object, plan: Plan, tell: object) -> tuple[Worth, ...]:
+        def ablate(lab: object, plan: Plan, tell: Callable[[str], None]) -> tuple[Worth, ...]:
+            tell("ablating")
             return worth_of(plan, **(ratios or {}))
 
         monkeypatch.setattr(settling, "prove_plan", prove)
@@ -55,9 +65,14 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settled]:
         def trainer(lab: object, plan: Plan, seed: int) -> object:
             return SimpleNamespace(train=lambda tell: CURVES, against=against)
 
-        monkeypatch.setattr(settling, "confirm", lambda *_: CONFIRMATION)
+        def confirm(lab: object, a: Plan, b: Plan, floor: float, tell: Any) -> Confirmation:
+            tell("confirming")
+            return CONFIRMATION
+
+        monkeypatch.setattr(settling, "confirm", confirm)
         monkeypatch.setattr(settling, "CurveTrainer", trainer)
         nothing: Any = None
+        phases.clear()
         prover: Any = SimpleNamespace(seed=1)
         settler = Settler(
             nothing,
@@ -67,7 +82,7 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settled]:
             parity_s=1.0,
             aim=Aim(),
             watch=Stopwatch(),
-            tell=lambda words: None,
+            course=Course(lambda doing: phases.append(doing.phase)),
         )
         return settler.settle(Plan(parts={name: {} for name in parts}), worth, curves)
 
@@ -121,6 +136,13 @@ def test_worth_that_is_known_is_not_measured_again(settle: Settle) -> None:
     settled = settle("loader", "fused", worth=known)
     assert settled.worth == known
     assert settled.dropped == {}
+
+
+def test_each_phase_is_told(settle: Settle, phases: list[Phase | None]) -> None:
+    settle("loader", "half")
+    assert phases == ["settling", "proving", "confirming"]
+    settle("loader", "half", refuted=("half",))
+    assert phases == ["settling", "proving"] * 2 + ["confirming"]
 
 
 def test_curves_are_trained_where_the_proof_has_none(settle: Settle) -> None:

@@ -70,7 +70,7 @@ def tune(
                 minutes=minutes,
                 seed=seed,
                 aim=aim,
-                tell=progress.tell,
+                tell=progress.show,
                 warn=progress.warn,
             )
     except (KeyboardInterrupt, SystemExit):
