@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from hasten.measure.lab import Lab
-from hasten.records.curves import Curves, SeedCurve
+from hasten.records.curves import POINTS, Curves, SeedCurve
 from hasten.records.plan import Plan
 from hasten.tune import curves as module
 from hasten.tune.curves import SEEDS, CurveTrainer
-from hasten.tune.seeds import POINTS
 
 TASKS = Path(__file__).parents[1] / "tasks"
 LOADER = Plan(parts={"batched_loader": {}})

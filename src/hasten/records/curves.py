@@ -4,6 +4,13 @@ from collections.abc import Iterator
 
 from hasten.records.record import Record
 
+POINTS = 40
+"""Of a curve, at most."""
+
+
+def steps_a_point(steps: int) -> int:
+    return -(-steps // POINTS) or 1
+
 
 class SeedCurve(Record, frozen=True, kw_only=True):
     """What one side came to from one seed."""

@@ -2,7 +2,7 @@
 
 import shlex
 
-from hasten.records.curves import Curves
+from hasten.records.curves import Curves, steps_a_point
 from hasten.records.parity import ParityFigure
 from hasten.records.recipe import Evidence
 from hasten.records.trial import UNTRIED, Trial
@@ -116,7 +116,8 @@ def same_training(evidence: Evidence) -> Section:
 def _curves(drawn: Curves, *, proving: bool) -> list[Block]:
     """``proving``: these are trainings that the parity check was made of."""
     seeds = ", ".join(map(str, drawn.seeds))
-    trained = f"{_seeds(len(drawn.seeds))} ({seeds}) of {drawn.steps:,} steps each, trained naively"
+    count = f"{len(drawn.seeds)} seed{'' if len(drawn.seeds) == 1 else 's'}"
+    trained = f"{count} ({seeds}) of {drawn.steps:,} steps each, trained naively"
     if len(drawn.plan) == len(drawn.seeds):
         trained += " and by the plan"
     elif drawn.plan:
@@ -138,20 +139,15 @@ def _curves(drawn: Curves, *, proving: bool) -> list[Block]:
 
 
 def _apart(drawn: Curves) -> str:
-    points = max(len(each.losses) for each in drawn.naive)
-    if not points:
+    if not any(each.losses for each in drawn.naive):
         return "No loss of the naive training was finite."
-    run = -(-drawn.steps // points)
+    run = steps_a_point(drawn.steps)
     means = f", as means of {run} steps" if run > 1 else ""
     apart = f"differ by {drawn.apart():.2g} at most" if drawn.apart() else "do not differ"
     words = f"From the same seed both sides {apart}{means}"
     if len(drawn.naive) < 2:
         return f"{words}. There is no band: one seed took the time for all."
     return f"{words}; two naive seeds differ by up to {drawn.spread():.2g}."
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def _figures(figures: tuple[ParityFigure, ...]) -> Block:

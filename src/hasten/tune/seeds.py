@@ -5,14 +5,12 @@ import statistics
 
 from hasten.measure import messages
 from hasten.measure.worker import Worker
-from hasten.records.curves import SeedCurve
+from hasten.records.curves import SeedCurve, steps_a_point
 from hasten.records.plan import Plan
 
 LEAST_STEPS = 100
 MOST_STEPS = 400
 """One epoch, but no fewer and no more than these, unless time ends it."""
-POINTS = 40
-"""Of a curve in the record."""
 LAST = 4
 """The training loss is that of the last quarter: one step's alone is mostly its batch's."""
 TRAINING_LOSS = "training loss"
@@ -68,5 +66,5 @@ def _last(losses: list[float]) -> float:
 
 def _points(losses: list[float], steps: int) -> list[float]:
     """Runs are as long as those of a training that did not diverge, so that places are alike."""
-    run = -(-steps // POINTS) or 1
+    run = steps_a_point(steps)
     return [statistics.fmean(losses[i : i + run]) for i in range(0, len(losses), run)]
