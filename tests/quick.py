@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hasten.measure import compare, gauge, lab
 from hasten.measure.lab import Lab
 from hasten.measure.worker import Worker
-from hasten.tune import ablate, confirm, gate, inference, search
+from hasten.tune import ablate, confirm, curves, gate, inference, search
 
 LOOKS_S = (0.2, 0.4)
 
@@ -22,6 +22,7 @@ def shorten(
     put(confirm, "CONTROL_S", looks_s[0])
     put(confirm, "FIRST_S", looks_s[0])
     put(ablate, "EACH_S", looks_s[0])
+    put(curves, "CURVES_S", 4.0)
     put(gate, "SAVED_PAIRS", 2)
     put(gate, "LOOKS", (2,))
     for module in (confirm, inference):

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
@@ -14,9 +15,15 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def run_on_terminal(
-    command: Sequence[str], columns: int, *, folder: Path | None = None, term: str = "xterm"
+    command: Sequence[str],
+    columns: int,
+    *,
+    folder: Path | None = None,
+    term: str = "xterm",
+    interrupt_at: str = "",
 ) -> tuple[int, str]:
-    """Exit code, and all that was written to the terminal: stdout and stderr are both there."""
+    """Exit code, and all that was written to the terminal: stdout and stderr are both there.
+    ``interrupt_at``: as by Ctrl-C, once that stands there."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = plain_environment() | {"TERM": term}
@@ -24,7 +31,7 @@ def run_on_terminal(
         command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment
     ) as process:
         os.close(theirs)
-        written = _read(ours)
+        written = _read(ours, process, interrupt_at)
     os.close(ours)
     return process.returncode, written
 
@@ -42,8 +49,9 @@ def plain_environment() -> dict[str, str]:
     return kept | {"PYTHONIOENCODING": "utf-8"}
 
 
-def _read(descriptor: int) -> str:
+def _read(descriptor: int, process: subprocess.Popen[bytes], interrupt_at: str) -> str:
     found = b""
+    waits = bool(interrupt_at)
     while True:
         try:
             block = os.read(descriptor, 65_536)
@@ -52,3 +60,6 @@ def _read(descriptor: int) -> str:
         if not block:
             return found.decode()
         found += block
+        if waits and interrupt_at.encode() in found:
+            waits = False
+            process.send_signal(signal.SIGINT)

@@ -5,9 +5,10 @@ import random
 
 import msgspec
 
+from hasten.records.curves import Curves, SeedCurve
 from hasten.records.finding import Finding, Place
 from hasten.records.measurement import Measurement, Memory, Phases
-from hasten.records.parity import Parity, ParityFigure, SeedCurve, SeedPair
+from hasten.records.parity import Parity, ParityFigure, SeedPair
 from hasten.records.plan import NAIVE, Plan, RawPart, Rung
 from hasten.records.recipe import Evidence
 from hasten.records.trial import Outcome, Trial
@@ -67,6 +68,14 @@ PARITY = Parity(
         SeedPair(seed=seed, naive=_curve(seed, 0.0), plan=_curve(seed, 0.01)) for seed in range(6)
     ),
 )
+
+CURVES = Curves(
+    steps=400,
+    seeds=(1, 2, 3),
+    naive=tuple(_curve(seed, 0.0) for seed in (1, 2, 3)),
+    plan=(_curve(1, 0.001),),
+)
+"""Of a plan whose proof trained nothing."""
 
 WITH_LOADER = Plan(parts={"batched_loader": {}})
 WITH_FUSED = WITH_LOADER.with_part("fused_optimizer", {"implementation": "fused"})
@@ -201,6 +210,7 @@ def hostile(evidence: Evidence) -> Evidence:
         plan=Plan(parts=rare),
         worth=(Worth(technique=NASTY, ratio=1.0, low=1.0, high=1.0, failure=NASTY),),
         dropped={NASTY: NASTY},
+        curves=evidence.curves and replace(evidence.curves, failure=NASTY),
         speed=evidence.speed and replace(evidence.speed, disturbed_by=NASTY),
         numerics=evidence.numerics
         and replace(evidence.numerics, checks=checks, parity=replace(PARITY, figures=(figure,))),

@@ -11,12 +11,14 @@ from pathlib import Path
 
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
+from hasten.records.progress import Doing
 from hasten.records.recipe import Evidence
 from hasten.records.tuning import FASTER, Aim
 from hasten.tune.conclude import evidence_of, proven_again
 from hasten.tune.confirm import measure_noise, noise_floor
+from hasten.tune.course import Course
 from hasten.tune.examine import Examiner
-from hasten.tune.files import write_outcome
+from hasten.tune.files import write_outcome, write_report
 from hasten.tune.journal import Journal
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
@@ -32,21 +34,24 @@ def tune(
     minutes: float = 10.0,
     seed: int = 0,
     aim: Aim = FASTER,
-    tell: Callable[[str], None] = lambda message: None,
+    tell: Callable[[Doing], None] = lambda doing: None,
+    warn: Callable[[str], None] = lambda message: None,
 ) -> Evidence:
     """Find what makes ``task`` faster, or smaller, prove it, and write the recipe into ``out``.
 
     ``minutes`` bounds the search, and once more the trainings that prove another precision;
-    confirming comes on top. ``tell`` is called with a line for each thing that is begun.
+    confirming comes on top. ``tell`` is called with each thing that is begun, ``warn`` with what
+    went wrong and costs neither recipe nor verdict.
     """
-    journal, watch = Journal(out), Stopwatch()
+    journal, watch, course = Journal(out), Stopwatch(), Course(tell)
     with Lab(task, seed) as lab:
         with watch.over("measuring_s"):
-            tell(f"building {task} and running one step")
+            course.tell(f"building {task} and running one step")
             described = lab.describe()
             subject = subject_of(task, seed, described, aim)
             learnt = journal.begin(subject)
-            control = measure_noise(lab, NAIVE, tell)
+            control = measure_noise(lab, NAIVE, course.tell)
+            course.learn(control)
             floor = noise_floor(control)
 
         settler = Settler(
@@ -57,17 +62,19 @@ def tune(
             parity_s=60 * minutes,
             aim=aim,
             watch=watch,
-            tell=tell,
+            course=course,
         )
         evidence = None
         earlier = earlier_recipe(out, subject)
         if earlier is not None:
-            tell("proving the recipe again that was made of this task here")
-            settled = settler.settle(earlier.plan, earlier.worth)
+            course.enter("proving")
+            course.tell("proving the recipe again that was made of this task here")
+            settled = settler.settle(earlier.plan, earlier.worth, earlier.curves)
             evidence = proven_again(earlier, control, settled, watch.spent())
 
         if evidence is None:
-            examiner = Examiner(lab, described, journal, learnt, tell)
+            course.foresee_search(described.offers, 60 * minutes)
+            examiner = Examiner(lab, described, journal, learnt, course.tell)
             with watch.over("measuring_s"):
                 findings = examiner.examine(NAIVE).findings
             with watch.over("search_s"):
@@ -83,7 +90,8 @@ def tune(
                     known=learnt.trials,
                     aim=aim,
                 )
-                search.run(findings, tell)
+                course.enter("searching")
+                search.run(findings, lambda words: course.tell(words, search.so_far()))
             final = settler.settle(search.plan) if search.plan != NAIVE else None
             evidence = evidence_of(
                 subject,
@@ -97,4 +105,5 @@ def tune(
 
     write_outcome(out, evidence, described.schema)
     journal.end()
+    write_report(out, evidence, warn)
     return evidence

@@ -18,6 +18,7 @@ from hasten.records.plan import NAIVE
 from hasten.records.recipe import Evidence, read_recipe
 from hasten.records.record import from_json
 from hasten.records.trial import Trial
+from terminal import lines_seen, run_on_terminal
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 
@@ -66,6 +67,9 @@ def test_a_killed_tune_goes_on_to_a_recipe_that_is_proven_again(tmp_path: Path) 
     assert evidence.speed.low > evidence.speed.noise_floor >= 1.01
     assert [trial.key() for trial in evidence.trials] == tried
     assert evidence.diagnosed[0].plan == NAIVE
+    assert evidence.curves is not None
+    assert evidence.curves.naive or evidence.curves.failure
+    assert evidence.spent.curves_s > 0
     schema = json.loads((out / "recipe.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -125,6 +129,22 @@ def test_a_stopped_tune_leaves_no_process_and_keeps_its_journal(
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["journal.jsonl"]
     for line in (tmp_path / "out/journal.jsonl").read_text().splitlines():
         json.loads(line)
+
+
+def test_a_tune_on_a_terminal_is_one_live_line_and_ctrl_c_leaves_it_clean(tmp_path: Path) -> None:
+    code, written = run_on_terminal(
+        _command("tune", f"{PLANTED}:small", "--out", "out"),
+        100,
+        folder=tmp_path,
+        interrupt_at="measuring the noise of this machine",
+    )
+    assert code == 130, written
+    lines = lines_seen(written)
+    assert any("measuring: building " in line for line in lines)
+    assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l"), "the cursor is back"
+    after = lines_seen(written[written.rindex("\x1b[?25h") :])
+    assert not [line for line in after if "measuring" in line], "nothing is drawn any more"
+    assert any("interrupted" in line for line in after)
 
 
 def _wait_for(count: int, process: subprocess.Popen[str], journal: Path) -> list[psutil.Process]:

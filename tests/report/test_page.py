@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
+from hasten.records.curves import Curves
 from hasten.records.plan import Plan
 from hasten.records.recipe import Evidence
 from hasten.records.tuning import Spent
@@ -19,7 +20,7 @@ from specimens import (
     UNPROVEN,
     with_findings,
 )
-from tunings import NASTY, PARITY, RICH, hostile
+from tunings import CURVES, NASTY, PARITY, RICH, hostile
 
 replace = msgspec.structs.replace
 
@@ -196,8 +197,45 @@ def test_parity_is_shown_by_curves_a_band_and_figures() -> None:
     (band,) = page.named("polygon")
     assert len((band["points"] or "").split()) == 2 * 40
     text = page.sections["Is it the same training?"]
-    assert "6 seeds (0, 1, 2, 3, 4, 5), 400 steps each" in text
+    assert "6 seeds (0, 1, 2, 3, 4, 5) of 400 steps each, trained naively and by the plan" in text
     assert "training loss 0.3412 +0.0007 -0.0021 to +0.0035 0.011 0.0052 equivalent" in text
+
+
+def test_a_plan_whose_proof_trained_nothing_has_curves_too_and_the_page_says_what_they_are() -> (
+    None
+):
+    page = Page(tune_page(replace(PROVEN, curves=CURVES), "out"))
+    curves = [each["class"] for each in page.named("polyline")]
+    assert curves == ["curve naive"] * 3 + ["curve plan"]
+    assert len((page.named("polygon")[0]["points"] or "").split()) == 2 * 40
+    text = page.sections["Is it the same training?"]
+    assert (
+        "3 seeds (1, 2, 3) of 400 steps each, trained naively, and by the plan from the first of"
+        in text
+    )
+    assert "curves that look alike prove nothing, and the proof is in the checks above" in text
+    apart, spread = f"{CURVES.apart():.2g}", f"{CURVES.spread():.2g}"
+    assert f"differ by {apart} at most, as means of 10 steps; two naive seeds differ" in text
+    assert f"by up to {spread}." in text
+
+
+def test_curves_that_could_not_be_trained_are_said_and_the_claim_stays() -> None:
+    empty = Curves(steps=0, seeds=(), naive=(), plan=(), failure="it was ended")
+    page = Page(tune_page(replace(PROVEN, curves=empty), "out"))
+    assert not page.named("polyline")
+    assert "PROVEN" in page.sections[""]
+    text = page.sections["Is it the same training?"]
+    assert "no loss curves of both sides: it was ended. No claim rests on them." in text
+    page = Page(tune_page(replace(PROVEN, curves=replace(CURVES, plan=(), failure="so")), "out"))
+    assert [each["class"] for each in page.named("polyline")] == ["curve naive"] * 3
+    assert "no loss curves of both sides: so." in page.sections["Is it the same training?"]
+
+
+def test_one_seed_has_no_band() -> None:
+    one = replace(CURVES, seeds=(1,), naive=CURVES.naive[:1])
+    page = Page(tune_page(replace(PROVEN, curves=one), "out"))
+    assert "There is no band" in page.sections["Is it the same training?"]
+    assert "between them" not in page.sections["Is it the same training?"]
 
 
 def test_a_curve_that_ended_early_or_has_no_point_is_drawn_as_far_as_it_goes() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from hasten.report.page import tune_page
 from specimens import NOTHING_TO_GAIN, PROVEN, UNPROVEN
-from tunings import RICH, hostile
+from tunings import CURVES, RICH, hostile, replace
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the PATH")
@@ -23,6 +23,7 @@ PAGES = {
     "unproven": tune_page(UNPROVEN, "out"),
     "rich": tune_page(RICH, "out"),
     "hostile": tune_page(hostile(RICH), "out"),
+    "curves": tune_page(hostile(replace(PROVEN, curves=CURVES)), "out"),
 }
 MEASURE = """
 addEventListener("load", () => {
@@ -125,7 +126,9 @@ def test_on_a_phone_only_tables_scroll_and_the_charts_are_there(tmp_path: Path) 
         assert page["title"], name
         charts = page["charts"]
         assert isinstance(charts, list)
-        assert len(charts) == {"nothing": 1, "rich": 3, "hostile": 3}.get(name, 2), name
+        assert len(charts) == {"nothing": 1, "rich": 3, "hostile": 3, "curves": 3}.get(name, 2), (
+            name
+        )
         assert all(each["drawn"] and each["high"] > 40 for each in charts), name
         assert all(300 < each["wide"] <= 390 for each in charts), name
     scrolling = found["rich"]["scrolling"]

@@ -4,7 +4,8 @@ import pytest
 
 from hasten.measure.messages import SeedTrained
 from hasten.records.applied import Applied
-from hasten.records.parity import SeedCurve, SeedPair
+from hasten.records.curves import SeedCurve
+from hasten.records.parity import SeedPair
 from hasten.records.verdict import Check
 from hasten.tune.parity import compare, decide, judge_pair
 

@@ -1,19 +1,25 @@
 """From the search's plan to one that is held to its claims, with what it is made of pretended."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from hasten.records.curves import Curves
 from hasten.records.plan import Plan, Rung
+from hasten.records.progress import Phase
+from hasten.records.recipe import Confirmation
 from hasten.records.tuning import Aim, Worth
 from hasten.records.verdict import Check, MemoryClaim, NumericsClaim, Verdict
 from hasten.tune import settle as settling
 from hasten.tune.conclude import conclude
+from hasten.tune.course import Course
 from hasten.tune.settle import Settled, Settler
 from hasten.tune.spending import Stopwatch
 from specimens import CONFIRMATION, NUMERICS, SPEED
+from tunings import CURVES, PARITY
 
 RUNGS = {"loader": Rung.BITWISE, "fused": Rung.ROUNDING, "half": Rung.PARITY}
 
@@ -27,37 +33,58 @@ def worth_of(plan: Plan, **ratios: float) -> tuple[Worth, ...]:
 
 
 @pytest.fixture
-def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settled]:
+def phases() -> list[Phase | None]:
+    """Those that were told, in their order."""
+    return []
+
+
+@pytest.fixture
+def settle(monkeypatch: pytest.MonkeyPatch, phases: list[Phase | None]) -> Callable[..., Settled]:
     def run(
         *parts: str,
         ratios: dict[str, float] | None = None,
         refuted: tuple[str, ...] = (),
         worth: tuple[Worth, ...] | None = None,
+        against: Check | None = None,
+        curves: Curves | None = None,
     ) -> Settled:
         def prove(prover: object, lab: object, plan: Plan, *_: object) -> NumericsClaim:
             wrong = [name for name in plan.parts if name in refuted]
             verdict: Verdict = "refuted" if wrong else "proven"
             check = Check(name="parity", verdict=verdict, why=f"{wrong} trains worse")
-            return NumericsClaim(rung=Rung.PARITY, verdict=verdict, checks=(check,))
+            parity = PARITY if "half" in plan.parts else None
+            return NumericsClaim(rung=Rung.PARITY, verdict=verdict, checks=(check,), parity=parity)
 
-        def ablate(lab: object, plan: Plan, tell: object) -> tuple[Worth, ...]:
+        def ablate(lab: object, plan: Plan, tell: Callable[[str], None]) -> tuple[Worth, ...]:
+            tell("ablating")
             return worth_of(plan, **(ratios or {}))
 
         monkeypatch.setattr(settling, "prove_plan", prove)
         monkeypatch.setattr(settling, "ablate", ablate)
-        monkeypatch.setattr(settling, "confirm", lambda *_: CONFIRMATION)
+
+        def trainer(lab: object, plan: Plan, seed: int) -> object:
+            return SimpleNamespace(train=lambda tell: CURVES, against=against)
+
+        def confirm(lab: object, a: Plan, b: Plan, floor: float, tell: Any) -> Confirmation:
+            tell("confirming")
+            return CONFIRMATION
+
+        monkeypatch.setattr(settling, "confirm", confirm)
+        monkeypatch.setattr(settling, "CurveTrainer", trainer)
         nothing: Any = None
+        phases.clear()
+        prover: Any = SimpleNamespace(seed=1)
         settler = Settler(
             nothing,
-            nothing,
+            prover,
             RUNGS,
             noise_floor=1.01,
             parity_s=1.0,
             aim=Aim(),
             watch=Stopwatch(),
-            tell=lambda words: None,
+            course=Course(lambda doing: phases.append(doing.phase)),
         )
-        return settler.settle(Plan(parts={name: {} for name in parts}), worth)
+        return settler.settle(Plan(parts={name: {} for name in parts}), worth, curves)
 
     return run
 
@@ -111,6 +138,29 @@ def test_worth_that_is_known_is_not_measured_again(settle: Settle) -> None:
     assert settled.dropped == {}
 
 
+def test_each_phase_is_told(settle: Settle, phases: list[Phase | None]) -> None:
+    settle("loader", "half")
+    assert phases == ["settling", "proving", "confirming"]
+    settle("loader", "half", refuted=("half",))
+    assert phases == ["settling", "proving"] * 2 + ["confirming"]
+
+
+def test_curves_are_trained_where_the_proof_has_none(settle: Settle) -> None:
+    assert settle("loader").curves is CURVES
+    assert settle("loader", "half").curves is None
+    assert settle("loader", "half", refuted=("half",)).curves is CURVES
+    known = replace(CURVES, steps=7)
+    assert settle("loader", curves=known).curves is known, "proven again, of the same plan"
+
+
+def test_curves_that_speak_against_a_plan_refute_it(settle: Settle) -> None:
+    check = Check(name="parity", verdict="refuted", why="from seed 1 it diverges")
+    settled = settle("loader", against=check)
+    assert settled.numerics.verdict == "refuted"
+    assert settled.numerics.why() == "from seed 1 it diverges"
+    assert not settled.holds(Aim())
+
+
 SMALL = MemoryClaim(verdict="proven", a_bytes=100, b_bytes=60, allowed_bytes=None)
 
 
@@ -133,6 +183,7 @@ def test_a_plan_is_held_to_what_it_was_made_for(
         plan=Plan(),
         worth=(),
         numerics=NUMERICS,
+        curves=None,
         confirmation=CONFIRMATION,
         speed=replace(SPEED, verdict=speed),
         memory=memory,

@@ -28,6 +28,7 @@ from hasten.tune.files import (
     SCHEMA,
     make_recipe,
     write_outcome,
+    write_report,
 )
 from hasten.tune.journal import JOURNAL, Journal
 from specimens import ENVIRONMENT, FINDING, NOTHING_TO_GAIN, PARTS, PROVEN, UNPROVEN
@@ -142,7 +143,7 @@ def test_a_relative_out_is_taken_from_the_working_folder(
 
 def test_a_proven_tuning_leaves_recipe_evidence_and_schema(out: Path) -> None:
     write_outcome(out, PROVEN, SCHEMA_BYTES)
-    assert written(out) == {RECIPE, EVIDENCE, SCHEMA, PAGE, MARKDOWN}
+    assert written(out) == {RECIPE, EVIDENCE, SCHEMA}
     recipe = read_recipe(out / RECIPE)
     assert recipe.task == PROVEN.task
     assert recipe.plan == PARTS
@@ -158,6 +159,7 @@ def test_every_tuning_leaves_its_report_as_a_page_and_as_markdown(
     out: Path, evidence: Evidence
 ) -> None:
     write_outcome(out, evidence, SCHEMA_BYTES)
+    write_report(out, evidence, pytest.fail)
     assert (out / PAGE).read_text() == tune_page(evidence, str(out))
     assert (out / MARKDOWN).read_text() == tune_markdown(evidence, str(out))
 
@@ -205,7 +207,7 @@ def test_the_recipe_names_its_schema_in_the_first_line(out: Path) -> None:
 @pytest.mark.parametrize("evidence", [NOTHING_TO_GAIN, UNPROVEN])
 def test_without_a_proof_there_is_evidence_and_no_recipe(out: Path, evidence: Evidence) -> None:
     write_outcome(out, evidence, SCHEMA_BYTES)
-    assert written(out) == {EVIDENCE, PAGE, MARKDOWN}
+    assert written(out) == {EVIDENCE}
     assert from_json((out / EVIDENCE).read_bytes(), Evidence, where=EVIDENCE) == evidence
 
 
@@ -230,7 +232,10 @@ def test_evidence_that_cannot_be_written_leaves_no_recipe(
     assert written(out) == set()
 
 
-def test_the_recipe_is_written_last(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recipe_is_written_after_its_evidence_and_before_anything_is_rendered(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recipe that is there is whole; and the page is only a view of what is on the disk."""
     order: list[str] = []
     real = files.write_atomically
 
@@ -240,7 +245,39 @@ def test_the_recipe_is_written_last(out: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(files, "write_atomically", write)
     write_outcome(out, PROVEN, SCHEMA_BYTES)
-    assert order == [EVIDENCE, PAGE, MARKDOWN, SCHEMA, RECIPE]
+    write_report(out, PROVEN, pytest.fail)
+    assert order == [EVIDENCE, SCHEMA, RECIPE, PAGE, MARKDOWN]
+
+
+def test_a_report_that_cannot_be_made_is_said_and_costs_neither_recipe_nor_the_other_form(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(evidence: Evidence, folder: str) -> str:
+        raise ZeroDivisionError("division by zero")
+
+    out.mkdir(parents=True)
+    (out / PAGE).write_text("of an earlier tuning")
+    monkeypatch.setattr(files, "tune_page", fail)
+    said: list[str] = []
+    write_outcome(out, PROVEN, SCHEMA_BYTES)
+    write_report(out, PROVEN, said.append)
+    assert written(out) == {RECIPE, EVIDENCE, SCHEMA, MARKDOWN}
+    (words,) = said
+    assert f"{out / PAGE} could not be made (ZeroDivisionError: division by zero)" in words
+
+
+def test_a_disk_that_fills_up_under_the_report_leaves_the_recipe(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_outcome(out, PROVEN, SCHEMA_BYTES)
+    monkeypatch.setattr(os, "fsync", fail)
+    said: list[str] = []
+    write_report(out, PROVEN, said.append)
+    assert written(out) == {RECIPE, EVIDENCE, SCHEMA}
+    assert ["No space left on device" in words for words in said] == [True, True]
 
 
 @pytest.mark.parametrize("evidence", [NOTHING_TO_GAIN, msgspec.structs.replace(PROVEN, speed=None)])

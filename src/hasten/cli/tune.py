@@ -65,7 +65,13 @@ def tune(
     try:
         with Progress(Console(stderr=True)) as progress:
             evidence = run_tune(
-                task, out=out, minutes=minutes, seed=seed, aim=aim, tell=progress.tell
+                task,
+                out=out,
+                minutes=minutes,
+                seed=seed,
+                aim=aim,
+                tell=progress.show,
+                warn=progress.warn,
             )
     except (KeyboardInterrupt, SystemExit):
         if (out / JOURNAL).exists():

@@ -311,7 +311,7 @@ class Repeated(Reply, frozen=True, kw_only=True):
 
 
 class TrainSeed(Request, frozen=True, kw_only=True):
-    """A short training from a seed of its own, then an evaluation."""
+    """A short training from a seed of its own, then an evaluation where that is asked for."""
 
     task: str
     plan: Plan
@@ -320,7 +320,8 @@ class TrainSeed(Request, frozen=True, kw_only=True):
     most: int
     """Steps. Between these it ends with an epoch."""
     limit_s: float
-    """Of the steps; where it is spent there are fewer of them."""
+    """Of the steps after the first; where it is spent there are fewer of them."""
+    evaluates: bool = True
 
 
 class SeedTrained(Reply, frozen=True, kw_only=True):

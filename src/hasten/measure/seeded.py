@@ -20,10 +20,11 @@ def train_seed(task: Task, request: TrainSeed) -> SeedTrained:
     began = time.monotonic()
     run = Run(Pipeline.from_task(task), request.plan)
     start = digest_state(run.pipeline)
-    losses = _steps(run, request, began + request.limit_s)
+    losses = _steps(run, request)
     applied = tuple(run.applied)
     run.undo()
-    figures = {} if task.evaluation_data is None else evaluate(task)
+    evaluates = request.evaluates and task.evaluation_data is not None
+    figures = evaluate(task) if evaluates else {}
     if "torch._dynamo" in sys.modules:
         torch._dynamo.reset()  # the next seed compiles its own model
     return SeedTrained(
@@ -35,11 +36,15 @@ def train_seed(task: Task, request: TrainSeed) -> SeedTrained:
     )
 
 
-def _steps(run: Run, request: TrainSeed, deadline: float) -> list[float]:
+def _steps(run: Run, request: TrainSeed) -> list[float]:
+    """The first is outside the time: it may have a device to wake, or a model to compile."""
     found: list[Tensor] = []
+    deadline = math.inf
     while len(found) < request.least and time.monotonic() < deadline:
         for batch in run.epoch():
             found.append(run.step(batch))
+            if len(found) == 1:
+                deadline = time.monotonic() + request.limit_s
             if len(found) == request.most or time.monotonic() > deadline:
                 break
     losses: list[float] = torch.stack(found).double().tolist()

@@ -2,17 +2,8 @@
 
 from typing import Literal
 
+from hasten.records.curves import Curves, SeedCurve
 from hasten.records.record import Record
-
-
-class SeedCurve(Record, frozen=True, kw_only=True):
-    """What one side came to from one seed."""
-
-    losses: tuple[float, ...]
-    """Training losses, as means of runs of steps of equal length; they end where one is not
-    finite."""
-    figures: dict[str, float]
-    """Those that are compared, as far as they are finite."""
 
 
 class SeedPair(Record, frozen=True, kw_only=True):
@@ -51,3 +42,11 @@ class Parity(Record, frozen=True, kw_only=True):
     """At most so often are unlike trainings called equivalent."""
     figures: tuple[ParityFigure, ...]
     pairs: tuple[SeedPair, ...]
+
+    def curves(self) -> Curves:
+        return Curves(
+            steps=self.steps,
+            seeds=tuple(each.seed for each in self.pairs),
+            naive=tuple(each.naive for each in self.pairs),
+            plan=tuple(each.plan for each in self.pairs),
+        )

@@ -7,6 +7,7 @@ import msgspec
 
 from hasten.errors import HastenError
 from hasten.records.applied import Applied
+from hasten.records.curves import Curves
 from hasten.records.environment import Environment
 from hasten.records.kinds import shown
 from hasten.records.measurement import Memory
@@ -90,6 +91,8 @@ class Evidence(Record, frozen=True, kw_only=True):
     confirmation: Confirmation | None
     speed: SpeedClaim | None
     numerics: NumericsClaim | None
+    curves: Curves | None = None
+    """Where the proof trained nothing; else they are in its parity."""
     memory: MemoryClaim | None = None
     """Where the tuning was told to mind it."""
     spent: Spent
@@ -102,6 +105,11 @@ class Evidence(Record, frozen=True, kw_only=True):
     def under_plan(self) -> Diagnosed | None:
         """Where the time goes now; None where that was not measured."""
         return next((each for each in self.diagnosed[1:] if each.plan == self.plan), None)
+
+    def drawn_curves(self) -> Curves | None:
+        """Of the trainings that proved the plan, else of those that were made to be drawn."""
+        parity = self.numerics.parity if self.numerics else None
+        return parity.curves() if parity else self.curves
 
     def break_even_rows(self) -> float | None:
         """Rows of training after which tuning and the longer warm-up are paid back; None where

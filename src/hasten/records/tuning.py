@@ -77,6 +77,8 @@ class Spent(Record, frozen=True, kw_only=True):
     ablation_s: float = 0.0
     confirmation_s: float = 0.0
     proof_s: float = 0.0
+    curves_s: float = 0.0
+    """Trainings whose losses are drawn, where the proof has none."""
 
     def total_s(self) -> float:
         return math.fsum(getattr(self, name) for name in self.__struct_fields__)

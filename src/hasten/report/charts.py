@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from hasten.records.parity import SeedCurve, SeedPair
+from hasten.records.curves import Curves, SeedCurve
 from hasten.report.blocks import Tone
 from hasten.report.text import number, printable
 
@@ -60,9 +60,9 @@ def stacked(
     return _svg(drawn, ROW * len(bars), title) + legend
 
 
-def curves(pairs: Sequence[SeedPair], steps: int, title: str) -> Markup:
+def curves(shown: Curves, title: str) -> Markup:
     """Both sides over the seeds, and the band between the lowest and the highest naive seed."""
-    naive, plan = [each.naive for each in pairs], [each.plan for each in pairs]
+    naive, plan = shown.naive, shown.plan
     every = [loss for curve in (*naive, *plan) for loss in curve.losses]
     if not every:
         return Markup("")
@@ -79,9 +79,13 @@ def curves(pairs: Sequence[SeedPair], steps: int, title: str) -> Markup:
         _text(f"loss {number(high)}", 12, "0"),
         _text(f"loss {number(low)}", CURVE_HEIGHT - 4, "0"),
         _text("step 1", foot, "0"),
-        _text(f"step {steps:,}", foot, "100%", "end"),
+        _text(f"step {shown.steps:,}", foot, "100%", "end"),
     ]
-    hues = {"naive": "naive, a line for each seed", "band": "between them", "plan": "by the plan"}
+    hues = {"naive": "naive, a line for each seed"}
+    if len(naive) > 1:
+        hues["band"] = "between them"
+    if plan:
+        hues["plan"] = "by the plan, dashed"
     return _svg([frame, *words], foot + 6, title) + _legend(hues)
 
 

@@ -2,7 +2,8 @@
 
 import shlex
 
-from hasten.records.parity import Parity
+from hasten.records.curves import Curves, steps_a_point
+from hasten.records.parity import ParityFigure
 from hasten.records.recipe import Evidence
 from hasten.records.trial import UNTRIED, Trial
 from hasten.records.tuning import Aim
@@ -21,6 +22,12 @@ from hasten.report.tuning import (
     trial_interval,
     trial_ratio,
     use_it,
+)
+
+PROVED_BY = "The parity check compares what they come to, in the table below."
+NOT_PROVED_BY = (
+    "They are here to be looked at: curves that look alike prove nothing, and the proof is in the"
+    " checks above."
 )
 
 
@@ -98,12 +105,52 @@ def same_training(evidence: Evidence) -> Section:
     blocks.append(
         make_grid(("check", "verdict", "why"), rows) if rows else Words("Nothing was checked.")
     )
+    drawn = evidence.drawn_curves()
+    if drawn is not None:
+        blocks += _curves(drawn, proving=claim.parity is not None)
     if claim.parity is not None:
-        blocks += _parity(claim.parity)
+        blocks.append(_figures(claim.parity.figures))
     return Section(title, tuple(blocks))
 
 
-def _parity(parity: Parity) -> list[Block]:
+def _curves(drawn: Curves, *, proving: bool) -> list[Block]:
+    """``proving``: these are trainings that the parity check was made of."""
+    seeds = ", ".join(map(str, drawn.seeds))
+    count = f"{len(drawn.seeds)} seed{'' if len(drawn.seeds) == 1 else 's'}"
+    trained = f"{count} ({seeds}) of {drawn.steps:,} steps each, trained naively"
+    if len(drawn.plan) == len(drawn.seeds):
+        trained += " and by the plan"
+    elif drawn.plan:
+        first = "the first" if len(drawn.plan) == 1 else f"the first {len(drawn.plan)}"
+        trained += f", and by the plan from {first} of them"
+    blocks: list[Block] = []
+    if drawn.naive:
+        title = f"Training losses of {trained}, with the band between the naive seeds"
+        use = PROVED_BY if proving else NOT_PROVED_BY
+        blocks = [
+            Words(f"Loss curves of {trained}. {use}"),
+            Chart(curves(drawn, title)),
+            *([Words(_apart(drawn))] if drawn.plan else []),
+        ]
+    if drawn.failure:
+        missing = "more loss curves" if drawn.plan else "loss curves of both sides"
+        blocks.append(Words(f"There are no {missing}: {drawn.failure}. No claim rests on them."))
+    return blocks
+
+
+def _apart(drawn: Curves) -> str:
+    if not any(each.losses for each in drawn.naive):
+        return "No loss of the naive training was finite."
+    run = steps_a_point(drawn.steps)
+    means = f", as means of {run} steps" if run > 1 else ""
+    apart = f"differ by {drawn.apart():.2g} at most" if drawn.apart() else "do not differ"
+    words = f"From the same seed both sides {apart}{means}"
+    if len(drawn.naive) < 2:
+        return f"{words}. There is no band: one seed took the time for all."
+    return f"{words}; two naive seeds differ by up to {drawn.spread():.2g}."
+
+
+def _figures(figures: tuple[ParityFigure, ...]) -> Block:
     rows = [
         (
             each.name,
@@ -114,20 +161,12 @@ def _parity(parity: Parity) -> list[Block]:
             f"{each.spread:.2g}",
             each.likeness,
         )
-        for each in parity.figures
+        for each in figures
     ]
-    seeds = ", ".join(str(each.seed) for each in parity.pairs)
-    count = f"{len(parity.pairs)} seed{'' if len(parity.pairs) == 1 else 's'}"
-    words = f"{count} ({seeds}), {parity.steps:,} steps each, naively and by the plan"
-    title = f"Training losses of {words}, with the band between the naive seeds"
+    if not rows:
+        return Words("It was decided before the figures were compared.")
     headings = ("figure", "naive", "by the plan", "interval", "margin", "another seed", "")
-    return [
-        Words(f"Trained from {words}:"),
-        Chart(curves(parity.pairs, parity.steps, title)),
-        make_grid(headings, rows, figures=range(1, 6))
-        if rows
-        else Words("It was decided before the figures were compared."),
-    ]
+    return make_grid(headings, rows, figures=range(1, 6))
 
 
 def _aim(aim: Aim) -> str:

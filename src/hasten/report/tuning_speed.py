@@ -28,6 +28,7 @@ SPENT = {
     "ablation_s": "what each part is worth",
     "confirmation_s": "confirming in fresh processes",
     "proof_s": "proving that the training stays the same",
+    "curves_s": "training seeds for the loss curves",
 }
 SHORTEST_S = 0.1
 """What took less was not done."""

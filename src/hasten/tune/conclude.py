@@ -78,6 +78,7 @@ def evidence_of(
         confirmation=settled.confirmation if settled else None,
         speed=settled.speed if settled else None,
         numerics=settled.numerics if settled else None,
+        curves=settled.curves if settled else None,
         memory=settled.memory if settled else None,
         spent=spent,
     )
@@ -96,6 +97,7 @@ def proven_again(
         confirmation=settled.confirmation,
         speed=settled.speed,
         numerics=settled.numerics,
+        curves=settled.curves,
         memory=settled.memory,
         spent=spent,
         proven_again=earlier.proven_again or earlier.created,

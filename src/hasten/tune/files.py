@@ -2,14 +2,15 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from jinja2 import TemplateError
 
 from hasten import __version__
-from hasten.errors import HastenError
+from hasten.errors import HastenError, in_a_line
 from hasten.host.files import write_atomically
 from hasten.records.recipe import (
     RECIPE_FORMAT,
@@ -30,9 +31,13 @@ PAGE = "report.html"
 MARKDOWN = "report.md"
 
 
+UNSHOWN = (OSError, TemplateError, ArithmeticError, LookupError, TypeError, ValueError)
+"""What a full disk raises, and rendering where a record holds what nobody thought of."""
+
+
 def write_outcome(folder: Path, evidence: Evidence, schema: bytes) -> None:
-    """Evidence first and recipe last: a recipe that is there is whole. An old one is kept aside,
-    since it may have been edited."""
+    """Evidence before the recipe: a recipe that is there is whole. An old one is kept aside, since
+    it may have been edited; an old report is of other evidence, and goes."""
     with writing_into(folder):
         folder.mkdir(parents=True, exist_ok=True)
         recipe = folder / RECIPE
@@ -40,12 +45,23 @@ def write_outcome(folder: Path, evidence: Evidence, schema: bytes) -> None:
             recipe.replace(folder / PREVIOUS)
         content = to_json(evidence)
         write_atomically(folder / EVIDENCE, content)
-        write_atomically(folder / PAGE, tune_page(evidence, str(folder)).encode())
-        write_atomically(folder / MARKDOWN, tune_markdown(evidence, str(folder)).encode())
+        for name in (PAGE, MARKDOWN):
+            (folder / name).unlink(missing_ok=True)
         if evidence.outcome == "recipe":
             write_atomically(folder / SCHEMA, msgspec.json.format(schema, indent=1))
             text = recipe_text(make_recipe(evidence, hashlib.sha256(content).hexdigest()))
             write_atomically(recipe, text.encode())
+
+
+def write_report(folder: Path, evidence: Evidence, warn: Callable[[str], None]) -> None:
+    """The evidence as a page and as Markdown, after all that matters is on the disk: one that
+    cannot be made is said, and costs neither recipe nor verdict."""
+    for name, render in ((PAGE, tune_page), (MARKDOWN, tune_markdown)):
+        try:
+            write_atomically(folder / name, render(evidence, str(folder)).encode())
+        except UNSHOWN as error:
+            why = f"{type(error).__name__}: {in_a_line(str(error))}"
+            warn(f"{folder / name} could not be made ({why}); {EVIDENCE} has all that it shows")
 
 
 def make_recipe(evidence: Evidence, evidence_sha256: str) -> Recipe:

@@ -6,7 +6,6 @@ the mean over the last quarter of the steps, the evaluation's loss and the task'
 (stats.equivalence). A plan that diverges where the naive training does not is refuted at once.
 """
 
-import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -17,24 +16,17 @@ from hasten.errors import HastenError
 from hasten.measure import messages
 from hasten.measure.lab import Lab
 from hasten.measure.worker import Worker, WorkerFailure
-from hasten.records.parity import Parity, ParityFigure, SeedCurve, SeedPair
+from hasten.records.parity import Parity, ParityFigure, SeedPair
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.verdict import Check, NumericsClaim, Verdict
 from hasten.stats.equivalence import ERROR, LOOKS, judge
 from hasten.tune.prove import Prover
+from hasten.tune.seeds import LEAST_STEPS, curve_of, finite_losses, train_seed
 
-LEAST_STEPS = 100
-MOST_STEPS = 400
-"""One epoch, but no fewer and no more than these; after the first seed, as many as it had."""
-POINTS = 40
-"""Of a curve in the record."""
-LAST = 4
-"""The training loss is that of the last quarter: one step's alone is mostly its batch's."""
 ROSE = 1.5
 """A loss that ends so many times above where it began, where the naive one fell, has diverged."""
 GRACE_S = 120.0
 """For building the task and for the evaluation, beyond the time for steps."""
-TRAINING_LOSS = "training loss"
 
 
 def prove_plan(
@@ -135,20 +127,20 @@ class ParityProver:
                 why = f"{self._steps} steps a seed fit into the time, and {LEAST_STEPS} are needed"
                 return _check("not_proven", why)
         other = self._train(plan, self._plan, seed)
-        pair = SeedPair(seed=seed, naive=_curve(one), plan=_curve(other))
+        pair = SeedPair(seed=seed, naive=curve_of(one), plan=curve_of(other))
         self._pairs.append(pair)
         return judge_pair(one, other, seed)
 
     def _train(self, worker: Worker, plan: Plan, seed: int) -> messages.SeedTrained:
-        request = messages.TrainSeed(
-            task=self._lab.task,
-            plan=plan,
-            seed=seed,
-            least=self._steps or LEAST_STEPS,
-            most=self._steps or MOST_STEPS,
-            limit_s=math.inf if self._steps else self._limit_s / (2 * LOOKS[0]),
+        return train_seed(
+            worker,
+            self._lab.task,
+            plan,
+            seed,
+            steps=self._steps,
+            steps_s=self._limit_s / (2 * LOOKS[0]),
+            limit_s=self._limit_s + GRACE_S,
         )
-        return worker.ask(request, messages.SeedTrained, limit_s=self._limit_s + GRACE_S)
 
     def _words(self) -> str:
         return f"{len(self._pairs)} seeds of {self._steps} steps"
@@ -226,35 +218,7 @@ def _is_finite(trained: messages.SeedTrained) -> bool:
 
 
 def _rose(trained: messages.SeedTrained) -> bool:
-    losses = _finite_losses(trained)
+    losses = finite_losses(trained)
     part = max(len(losses) // 10, 1)
     begins, ends = statistics.fmean(losses[:part]), statistics.fmean(losses[-part:])
     return ends > begins + (ROSE - 1) * abs(begins)
-
-
-def _finite_losses(trained: messages.SeedTrained) -> list[float]:
-    """Up to the first that is not."""
-    found = []
-    for loss in trained.losses:
-        if loss is None:
-            break
-        found.append(loss)
-    return found
-
-
-def _curve(trained: messages.SeedTrained) -> SeedCurve:
-    losses = _finite_losses(trained)
-    figures = {} if len(losses) < len(trained.losses) else {TRAINING_LOSS: _last(losses)}
-    for name, value in trained.figures.items():
-        if value is not None:
-            figures["evaluation loss" if name == "loss" else name] = value
-    return SeedCurve(losses=tuple(_points(losses)), figures=figures)
-
-
-def _last(losses: list[float]) -> float:
-    return statistics.fmean(losses[-max(len(losses) // LAST, 1) :])
-
-
-def _points(losses: list[float]) -> list[float]:
-    run = -(-len(losses) // POINTS) or 1
-    return [statistics.fmean(losses[i : i + run]) for i in range(0, len(losses), run)]

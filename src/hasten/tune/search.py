@@ -99,6 +99,11 @@ class Search:
         """How many times faster than naive the incumbent is, as far as trials tell."""
         return math.prod(each.comparison.ratio for each in self.kept if each.comparison)
 
+    def so_far(self) -> str:
+        """The same in words, with the peak of memory where that is minded."""
+        found = f"{self.best():.2f}x" if self.kept else "none yet"
+        return found if self.peak_bytes is None else f"{found}, a peak of {size(self.peak_bytes)}"
+
     def run(self, findings: Sequence[Finding], tell: Tell) -> None:
         """Begin with what was found of the naive training. Every trial is noted as it ends."""
         if self._aim.minds_memory():
@@ -129,7 +134,7 @@ class Search:
                 if self._left_s() < LOOKS_S[0]:
                     self._give_up(findings, floor)
                     return
-                tell(self._words(candidate))
+                tell(f"trying {candidate.technique} against {candidate.finding}")
                 trial = self._try(candidate, smaller)
             self._record(trial)
             if trial.outcome == "kept":
@@ -175,7 +180,7 @@ class Search:
             self._note(trial)
 
     def _look_again(self, findings: Sequence[Finding], tell: Tell) -> Sequence[Finding]:
-        tell(f"measuring where the time goes now ({self.best():.2f}x so far)")
+        tell("measuring where the time goes now")
         if self._arm is not None:
             self._arm.worker.pause()
         try:
@@ -283,15 +288,6 @@ class Search:
 
     def _left_s(self) -> float:
         return max(self._deadline - time.monotonic(), 0.0)
-
-    def _words(self, candidate: Candidate) -> str:
-        so_far = f"{self.best():.2f}x so far, " if self.kept else ""
-        if self.peak_bytes is not None:
-            so_far += f"a peak of {size(self.peak_bytes)}, "
-        return (
-            f"trying {candidate.technique} against {candidate.finding} "
-            f"({so_far}{self._left_s() / 60:.1f} min left)"
-        )
 
 
 def _not_faster(comparison: Comparison) -> tuple[Outcome, str]:

@@ -1,21 +1,22 @@
 """What the search has found becomes a plan that is held to its claims: each part pays in place, the
 training stays the same, and it is faster in processes that are started anew."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hasten.measure.lab import Lab
+from hasten.records.curves import Curves
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.recipe import Confirmation
 from hasten.records.tuning import Aim, Worth
 from hasten.records.verdict import MemoryClaim, NumericsClaim, SpeedClaim
 from hasten.tune.ablate import ablate, idle
 from hasten.tune.confirm import claim_memory, claim_speed, confirm
+from hasten.tune.course import Course
+from hasten.tune.curves import CurveTrainer
 from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
 from hasten.tune.spending import Stopwatch
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Settled:
     plan: Plan
     worth: tuple[Worth, ...]
     numerics: NumericsClaim
+    curves: Curves | None
+    """Where the proof trained nothing."""
     confirmation: Confirmation
     speed: SpeedClaim | None
     memory: MemoryClaim | None
@@ -47,52 +50,79 @@ class Settler:
         parity_s: float,
         aim: Aim,
         watch: Stopwatch,
-        tell: Tell,
+        course: Course,
     ) -> None:
         """``prover`` is a fresh one, of another seed than the search's. ``parity_s`` is what may
         be spent on training in another precision."""
         self._lab, self._prover, self._rungs = lab, prover, rungs
         self._floor, self._parity_s, self._aim = noise_floor, parity_s, aim
-        self._watch, self._tell = watch, tell
+        self._watch, self._course = watch, course
 
-    def settle(self, plan: Plan, worth: tuple[Worth, ...] | None = None) -> Settled:
-        """``worth`` of the parts of the same plan, where it is known already."""
+    def settle(
+        self,
+        plan: Plan,
+        worth: tuple[Worth, ...] | None = None,
+        curves: Curves | None = None,
+    ) -> Settled:
+        """``worth`` of the parts and ``curves`` of the same plan, where they are known already."""
         dropped: dict[str, str] = {}
+        self._foresee(plan)
         if worth is None:
             plan, worth = self._prune(plan, dropped)
         claim = self._prove(plan)
-        precise = plan.without(*(each for each in plan.parts if self._rungs[each] is Rung.PARITY))
+        precise = self._precise(plan)
         if claim.verdict != "proven" and plan != precise != NAIVE:
             # All else may hold without the other precision.
             dropped |= {name: claim.why() for name in plan.parts if name not in precise.parts}
+            self._foresee(precise)
             plan, worth = self._prune(precise, dropped)
             claim = self._prove(plan)
+        self._course.enter("confirming")
         with self._watch.over("confirmation_s"):
-            confirmation = confirm(self._lab, NAIVE, plan, self._floor, self._tell)
+            confirmation = confirm(self._lab, NAIVE, plan, self._floor, self._course.tell)
             memory = claim_memory(self._lab, plan, self._aim) if self._aim.minds_memory() else None
+        if claim.parity is None and curves is None:
+            curves, claim = self._train_curves(plan, claim)
         return Settled(
             plan=plan,
             worth=worth,
             numerics=claim,
+            curves=curves,
             confirmation=confirmation,
             speed=claim_speed(confirmation, self._floor),
             memory=memory,
             dropped=dropped,
         )
 
+    def _precise(self, plan: Plan) -> Plan:
+        return plan.without(*(each for each in plan.parts if self._rungs[each] is Rung.PARITY))
+
+    def _foresee(self, plan: Plan) -> None:
+        parity_s = 0.0 if plan == self._precise(plan) else self._parity_s
+        self._course.foresee(len(plan.parts), parity_s)
+
     def _prune(self, plan: Plan, dropped: dict[str, str]) -> tuple[Plan, tuple[Worth, ...]]:
         """Until no part makes the plan slower; those that were kept for memory may."""
+        self._course.enter("settling")
         with self._watch.over("ablation_s"):
-            worth = ablate(self._lab, plan, self._tell)
+            worth = ablate(self._lab, plan, self._course.tell)
             while not self._aim.minds_memory() and (useless := idle(worth)):
                 dropped[useless[0]] = "the plan is faster without it, once the others are there"
                 plan = plan.without(useless[0])
-                worth = ablate(self._lab, plan, self._tell)
+                worth = ablate(self._lab, plan, self._course.tell)
         return plan, worth
 
     def _prove(self, plan: Plan) -> NumericsClaim:
-        self._tell("proving that the training stays the same, from another seed")
+        self._course.enter("proving")
+        self._course.tell("proving that the training stays the same, from another seed")
         with self._watch.over("proof_s"):
             return prove_plan(
-                self._prover, self._lab, plan, self._rungs, self._parity_s, self._tell
+                self._prover, self._lab, plan, self._rungs, self._parity_s, self._course.tell
             )
+
+    def _train_curves(self, plan: Plan, claim: NumericsClaim) -> tuple[Curves, NumericsClaim]:
+        """To look at; but where they speak against the claim, it does not hold."""
+        with self._watch.over("curves_s"):
+            trainer = CurveTrainer(self._lab, plan, self._prover.seed)
+            curves = trainer.train(self._course.tell)
+        return curves, claim if trainer.against is None else claim.with_check(trainer.against)

@@ -1,0 +1,17 @@
+"""What a long job is doing just now."""
+
+from typing import Literal
+
+from hasten.records.record import Record
+
+Phase = Literal["measuring", "searching", "settling", "proving", "confirming"]
+
+
+class Doing(Record, frozen=True, kw_only=True):
+    what: str
+    phase: Phase | None = None
+    """None for a job that has no phases."""
+    best: str = ""
+    """What was found so far; empty before there was anything to find."""
+    left_s: float | None = None
+    """What all that is left takes at most; None where that is not known."""

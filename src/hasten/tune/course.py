@@ -1,0 +1,85 @@
+"""Where a tuning is, and what is left of it at most.
+
+The search, the parity trainings, each comparison and the loss curves have limits, which are added
+up. What has none is taken from what was seen: processes take as long to start as those of the
+control did, and steps that were too slow for its time are too slow for others'. Profiling and the
+proof of a few steps have a fixed allowance. So a task that takes minutes to prove goes beyond it.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+from hasten.measure.compare import LOOKS_S
+from hasten.records.plan import Rung
+from hasten.records.progress import Doing, Phase
+from hasten.records.trial import Offer
+from hasten.records.verdict import Comparison
+from hasten.tune.ablate import EACH_S
+from hasten.tune.confirm import CONTROL_S, FIRST_S, PAIRS
+from hasten.tune.curves import CURVES_S
+
+PHASES: tuple[Phase, ...] = get_args(Phase)
+PROFILE_S = 30.0
+PROOF_S = 60.0
+
+
+class Course:
+    """Tells of each thing that is begun."""
+
+    def __init__(self, tell: Callable[[Doing], None]) -> None:
+        self._tell = tell
+        self._phase: Phase = "measuring"
+        self._entered = self._told = time.monotonic()
+        self._expected: dict[Phase, float] = {}
+        """Seconds, by phase; empty before anything is foreseen."""
+        self._starting_s = 0.0
+        self._slowest_s = 0.0
+        self._best = ""
+
+    def tell(self, what: str, best: str | None = None) -> None:
+        """``best`` so far, where that may have changed."""
+        self._told = time.monotonic()
+        self._best = self._best if best is None else best
+        self._tell(Doing(phase=self._phase, what=what, best=self._best, left_s=self.left_s()))
+
+    def enter(self, phase: Phase) -> None:
+        self._phase, self._entered = phase, time.monotonic()
+
+    def left_s(self) -> float | None:
+        if not self._expected:
+            return None
+        spent = time.monotonic() - self._entered
+        after = PHASES[PHASES.index(self._phase) + 1 :]
+        now = max(self._expected.get(self._phase, 0.0) - spent, 0.0)
+        return now + sum(self._expected.get(each, 0.0) for each in after)
+
+    def learn(self, control: Comparison) -> None:
+        """Just after the control, which told when it began."""
+        self._starting_s = max(time.monotonic() - self._told - control.elapsed_s, 0.0)
+        if control.elapsed_s > CONTROL_S:
+            self._slowest_s = control.elapsed_s
+
+    def foresee_search(self, offers: Sequence[Offer], search_s: float) -> None:
+        """A search that may keep all that is offered."""
+        usable = [each for each in offers if each.parts and each.refusal is None]
+        precise = all(each.rung is not Rung.PARITY for each in usable)
+        self.foresee(len(usable), 0.0 if precise else search_s)
+        self._expected |= {"measuring": PROFILE_S, "searching": search_s}
+        self.enter("measuring")
+
+    def foresee(self, parts: int, parity_s: float) -> None:
+        """A plan of so many parts that is settled next; ``parity_s`` for trainings in another
+        precision, after which all else may have to be settled without it."""
+        each = self._comparison_s(EACH_S)
+        ablation = (2 * parts - 1) * each if parts > 1 else 0.0  # once more where a part is dropped
+        self._expected = {
+            "settling": ablation,
+            "proving": PROOF_S + (parity_s + ablation + PROOF_S if parity_s else 0.0),
+            "confirming": self._comparison_s(FIRST_S)
+            + (PAIRS - 1) * self._comparison_s(LOOKS_S[-1])
+            + CURVES_S,
+        }
+
+    def _comparison_s(self, limit_s: float) -> float:
+        return self._starting_s + max(limit_s, self._slowest_s)

@@ -1,0 +1,135 @@
+"""What is told of a tuning while it goes on, by a clock that the test turns."""
+
+import pytest
+from msgspec.structs import replace
+
+from hasten.records.plan import Rung
+from hasten.records.progress import Doing
+from hasten.records.trial import Offer
+from hasten.tune import course as module
+from hasten.tune.confirm import CONTROL_S, FIRST_S
+from hasten.tune.course import PROFILE_S, PROOF_S, Course
+from hasten.tune.curves import CURVES_S
+from specimens import make_comparison
+
+SEARCH_S = 600.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def told() -> list[Doing]:
+    return []
+
+
+@pytest.fixture
+def course(clock: Clock, told: list[Doing]) -> Course:
+    return Course(told.append)
+
+
+def offer(technique: str, rung: Rung, refusal: str | None = None) -> Offer:
+    return Offer(
+        technique=technique,
+        rung=rung,
+        answers=(),
+        parts=({},),
+        changes_data=False,
+        slow_to_prepare=False,
+        refusal=refusal,
+    )
+
+
+def left(course: Course) -> float:
+    found = course.left_s()
+    assert found is not None
+    return found
+
+
+def test_nothing_is_said_of_the_time_before_anything_is_foreseen(
+    course: Course, told: list[Doing]
+) -> None:
+    course.tell("building it")
+    assert told == [Doing(phase="measuring", what="building it")]
+
+
+def test_the_best_stays_until_there_is_a_better_one(course: Course, told: list[Doing]) -> None:
+    course.enter("searching")
+    course.tell("trying a", "1.50x")
+    course.tell("measuring")
+    course.tell("trying b", "1.70x")
+    assert [each.best for each in told] == ["1.50x", "1.50x", "1.70x"]
+
+
+def test_a_search_is_foreseen_with_all_that_may_come_after_it(course: Course, clock: Clock) -> None:
+    course.foresee_search([offer("loader", Rung.BITWISE)], SEARCH_S)
+    whole = left(course)
+    assert whole > PROFILE_S + SEARCH_S + PROOF_S + FIRST_S + CURVES_S
+    clock.now += 10
+    assert left(course) == whole - 10
+    course.enter("searching")
+    assert left(course) == whole - PROFILE_S
+    clock.now += SEARCH_S + 50  # the last trial took longer
+    assert left(course) == whole - PROFILE_S - SEARCH_S
+
+
+def test_another_precision_may_take_the_time_once_more(course: Course) -> None:
+    precise, half = offer("loader", Rung.BITWISE), offer("half", Rung.PARITY)
+    found = []
+    for offers in ([precise], [precise, replace(half, refusal="cannot")], [precise, half]):
+        course.foresee_search(offers, SEARCH_S)
+        found.append(left(course))
+    assert found[0] == found[1]
+    assert found[2] > found[1] + SEARCH_S
+
+
+def test_what_is_left_never_rises_from_phase_to_phase(course: Course, clock: Clock) -> None:
+    course.foresee_search([offer(each, Rung.PARITY) for each in "abcd"], SEARCH_S)
+    foreseen = [left(course)]
+    for phase, plan in (
+        ("searching", None),
+        ("settling", (3, SEARCH_S)),
+        ("proving", None),
+        ("settling", (2, 0.0)),  # without the other precision, which did not train as well
+        ("proving", None),
+        ("confirming", None),
+    ):
+        clock.now += 5
+        if plan is not None:
+            course.foresee(*plan)
+        course.enter(phase)
+        foreseen.append(left(course))
+    assert foreseen == sorted(foreseen, reverse=True)
+    clock.now += 1000
+    assert left(course) == 0
+
+
+def test_slow_processes_and_slow_steps_are_learnt_from_the_control(
+    course: Course, clock: Clock
+) -> None:
+    course.foresee(2, 0.0)
+    before = left(course)
+    course.tell("measuring the noise")
+    clock.now += CONTROL_S + 7
+    course.learn(replace(make_comparison(), elapsed_s=CONTROL_S))
+    course.foresee(2, 0.0)
+    course.enter("measuring")
+    assert left(course) == pytest.approx(before + 5 * 7), "three of settling, two of confirming"
+    course.tell("measuring the noise")
+    clock.now += 100.0
+    course.learn(replace(make_comparison(), elapsed_s=100.0))
+    course.foresee(2, 0.0)
+    course.enter("measuring")
+    assert left(course) == 5 * 100 + PROOF_S + CURVES_S
