@@ -40,11 +40,11 @@ def main() -> None:
         if name in done:
             continue
         rows.append(_row(name, arguments.minutes, arguments.pairs))
-        counts = _counts(rows)
-        figures = {"minutes": arguments.minutes, **counts, "tasks": rows}
+        figures = {"minutes": arguments.minutes, **_counts(rows), "tasks": rows}
         write_results("nothing-to-gain", figures, commit=arguments.commit)
-    if counts_against := _against_the_bar(_counts(rows)):
-        sys.exit(counts_against)
+    missed = _missed_bar(_counts(rows))
+    if missed is not None:
+        sys.exit(missed)
 
 
 def _row(name: str, minutes: float, pairs: int) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _counts(rows: list[dict[str, Any]]) -> dict[str, int]:
     }
 
 
-def _against_the_bar(counts: dict[str, int]) -> str | None:
+def _missed_bar(counts: dict[str, int]) -> str | None:
     if counts["false_wins"]:
         return f"{counts['false_wins']} false wins"
     if counts["nothing_to_gain"] < NEEDED * counts["tuned"]:
