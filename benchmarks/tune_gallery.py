@@ -61,7 +61,7 @@ def _row(task: str, out: Path, minutes: float, pairs: int) -> dict[str, Any]:
     speed = evidence.speed
     inside = speed is None or again is None or speed.low <= again["ratio"] <= speed.high
     return {
-        **_figures(evidence),
+        **figures_of(evidence),
         "wall_s": round(wall_s, 1),
         "again": again,
         "inside_its_interval": inside,
@@ -74,7 +74,7 @@ def _misses(rows: list[dict[str, Any]]) -> str:
     return f"{sum(not row['inside_its_interval'] for row in claims)} of {len(claims)}"
 
 
-def _figures(evidence: Evidence) -> dict[str, Any]:
+def figures_of(evidence: Evidence) -> dict[str, Any]:
     speed, spent = evidence.speed, evidence.spent
     return {
         "task": evidence.task,

@@ -126,7 +126,8 @@ def test_a_stopped_tune_leaves_no_process_and_keeps_its_journal(
     assert word in errors
     assert "out/journal.jsonl" in errors
     assert not [each for each in family if _alive(each)]
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["journal.jsonl"]
+    left = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == ["out/journal.jsonl"]
     for line in (tmp_path / "out/journal.jsonl").read_text().splitlines():
         json.loads(line)
 

@@ -4,7 +4,7 @@ Measuring is cut short in the processes that load this file: how fast they are i
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,7 +22,6 @@ hasten.measure.phases.ENOUGH_S = 1.0
 hasten.measure.ceilings.EACH_S = 0.02
 
 ROWS = 96
-GENERATOR = torch.Generator()
 
 
 def _rows(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
@@ -64,6 +63,8 @@ def branches_on_data() -> hasten.Task:
 
 
 class Augmented(Dataset[tuple[Tensor, Tensor]]):
+    """Most of a step is spent on augmenting."""
+
     def __init__(self) -> None:
         self.rows, self.targets = _rows()
 
@@ -71,11 +72,74 @@ class Augmented(Dataset[tuple[Tensor, Tensor]]):
         return ROWS
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        time.sleep(0.0005)
         return self.rows[index] + 0.1 * torch.randn(16), self.targets[index]
 
 
 def augments_at_random() -> hasten.Task:
-    return _task(data=DataLoader(Augmented(), batch_size=32, shuffle=True), batch_size=None)
+    return _task(data=DataLoader(Augmented(), batch_size=8, shuffle=True), batch_size=None)
+
+
+class LoaderPart(hasten.Part, frozen=True):
+    pass
+
+
+def _register_loader(name: str, batches_of: Callable[[list[Any], DataLoader[Any]], Any]) -> None:
+    """A technique that keeps the first epoch's batches, and gives ``batches_of`` them later."""
+
+    class Keeping(hasten.Technique[LoaderPart]):
+        part = LoaderPart
+        stage = hasten.Stage.DATA
+        rung = hasten.Rung.BITWISE
+        answers = ("data-wait",)
+        about = "Planted by a test."
+
+        def unsuited(self, traits: Any) -> str | None:
+            return None if traits.data.draws_random else "nothing is random"
+
+        def to_try(self, environment: Any, traits: Any) -> list[LoaderPart]:
+            return [LoaderPart()]
+
+        def apply(self, pipeline: hasten.Pipeline, part: LoaderPart) -> hasten.Effect:
+            before: Any = pipeline.loader
+            pipeline.loader = Kept(before, batches_of)
+
+            def undo() -> None:
+                pipeline.loader = before
+
+            return hasten.Effect(why="planted", undo=undo)
+
+    Keeping.name = name
+    hasten.register_technique(Keeping)
+
+
+class Kept:
+    def __init__(self, loader: DataLoader[Any], batches_of: Callable[..., Any]) -> None:
+        self.loader, self.batches_of, self.kept = loader, batches_of, list[Any]()
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Any:
+        if not self.kept:
+            self.kept = list(self.loader)
+            return iter(self.kept)
+        return iter(self.batches_of(self.kept, self.loader))
+
+
+def _as_they_were(kept: list[Any], loader: DataLoader[Any]) -> Any:
+    """Nor is anything drawn from the generators."""
+    return kept
+
+
+def _in_a_new_order(kept: list[Any], loader: DataLoader[Any]) -> Any:
+    """Rows in the loader's own order of this epoch; augmented as they were in the first one."""
+    rows = [torch.cat(column) for column in zip(*kept, strict=True)]
+    return [[column[indices] for column in rows] for indices in loader.batch_sampler or ()]
+
+
+_register_loader("freezes", _as_they_were)
+_register_loader("freezes_and_shuffles", _in_a_new_order)
 
 
 def two_optimizers() -> hasten.Task:
@@ -113,15 +177,26 @@ def counts_its_calls() -> hasten.Task:
     return _task(Counting())
 
 
+@torch.library.custom_op("hasten_traps::double", mutates_args=())
+def double(values: Tensor) -> Tensor:
+    """It has no meaning for a compiler: tracing it fails, running it does not."""
+    return values * 2
+
+
+double.register_autograd(lambda context, gradient: gradient * 2)
+
+
 class NotForCompilers(nn.Module):
+    """Of many small operations, which a compiler is asked to join."""
+
     def __init__(self) -> None:
         super().__init__()
         self.inner = _net()
 
     def forward(self, rows: Tensor) -> Tensor:
-        if torch.compiler.is_compiling():
-            raise RuntimeError("this model cannot be compiled")
-        made: Tensor = self.inner(rows)
+        for _ in range(200):
+            rows = rows.sin()
+        made: Tensor = double(self.inner(rows))
         return made
 
 
@@ -144,14 +219,6 @@ def runs_out_at_the_third_step() -> hasten.Task:
         if next(calls) == 12:  # the first step is taken more than once, by who looks into it
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate all of it")
         return F.cross_entropy(model(batch[0]), batch[1])
-
-    return _task(loss=None, forward=forward)
-
-
-def never_the_same() -> hasten.Task:
-    def forward(model: nn.Module, batch: Any) -> Tensor:
-        noise = 1 + 1e-7 * torch.randn((), generator=GENERATOR)
-        return F.cross_entropy(model(batch[0]), batch[1]) * noise
 
     return _task(loss=None, forward=forward)
 

@@ -11,7 +11,7 @@ import pytest
 
 from hasten.errors import HastenError
 from hasten.flow import tune
-from hasten.records.plan import NAIVE, Rung
+from hasten.records.plan import NAIVE
 from hasten.records.recipe import Evidence
 from hasten.records.trial import Trial
 from hasten.records.tuning import FASTER, Aim
@@ -20,7 +20,7 @@ from quick import shorten
 TRAPS = Path(__file__).parents[1] / "tasks" / "traps.py"
 compiling = pytest.mark.inductor
 """Of those that go on to compile the model, which takes most of their time."""
-LOADING = {"batched_loader", "loader_workers", "resident_data"}
+LOADING = ("loader_workers", "batched_loader")
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def tuned(tmp_path: Path) -> Any:
     def run(task: str, aim: Aim = FASTER) -> Evidence:
-        return tune(f"{TRAPS}:{task}", out=tmp_path / "out", minutes=0.25, aim=aim)
+        return tune(f"{TRAPS}:{task}", out=tmp_path / "out", minutes=0.5, aim=aim)
 
     return run
 
@@ -62,11 +62,20 @@ def test_an_odd_training_is_tuned_as_any_other(tuned: Any, task: str) -> None:
     assert not [each for each in evidence.trials if each.outcome == "refuted"]
 
 
-@compiling
-def test_random_augmentation_is_not_frozen(tuned: Any) -> None:
+def test_random_augmentation_is_not_frozen(tuned: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of a step is spent on it: what keeps it is many times faster, and another training."""
+    shorten(monkeypatch.setattr, looks_s=(1.0, 2.0, 4.0))
+    monkeypatch.setattr("hasten.stats.paired.ALIKE_S", 0.1)
     evidence = tuned("augments_at_random")
-    assert_sound(evidence)
-    assert not LOADING & set(evidence.plan.parts)
+    for technique in ("freezes", "freezes_and_shuffles"):
+        (row,) = rows_of(evidence, technique)
+        assert row.outcome == "refuted", row
+        assert row.numerics is not None
+        assert row.numerics.checks[-1].name == "data"
+    (workers, *_), (batched,) = (rows_of(evidence, each) for each in LOADING)
+    assert (workers.outcome, batched.outcome) == ("not_tried", "not_tried")
+    assert "draw random numbers" in workers.why
+    assert evidence.plan == NAIVE
 
 
 @pytest.mark.parametrize("task", ["normalizes_batches", "compares_rows"])
@@ -89,24 +98,13 @@ def test_a_model_that_counts_its_calls_supports_no_claim(tuned: Any) -> None:
         assert row.outcome in ("fell_back", "out_of_time"), row
 
 
-@compiling
 def test_a_model_that_no_compiler_takes_is_a_row(tuned: Any) -> None:
     evidence = tuned("crashes_when_compiled")
     assert_sound(evidence)
     assert "compile" not in evidence.plan.parts
-    for row in rows_of(evidence, "compile"):
-        assert row.outcome in ("fell_back", "failed", "out_of_time", "below_noise"), row
-
-
-@compiling
-def test_a_training_that_does_not_repeat_itself_supports_no_bitwise_claim(tuned: Any) -> None:
-    evidence = tuned("never_the_same")
-    assert_sound(evidence)
-    assert (
-        evidence.numerics is None
-        or evidence.numerics.rung is not Rung.BITWISE
-        or (evidence.numerics.verdict != "proven")
-    )
+    (row, *_) = rows_of(evidence, "compile")
+    assert row.outcome == "fell_back", row
+    assert "fake tensor call" in row.why
 
 
 def test_a_training_that_runs_out_of_memory_says_so(tuned: Any) -> None:

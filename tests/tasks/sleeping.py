@@ -1,0 +1,118 @@
+"""A training whose optimizer sleeps, and a technique that wakes it.
+
+What that gains is far beyond any noise: so a tuning's words about it do not hang on timing.
+Measuring is cut short in the processes that load this file.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+
+import hasten
+import hasten.measure.ceilings
+import hasten.measure.phases
+import hasten.measure.replay
+
+hasten.measure.replay.USUAL_S = 0.5
+hasten.measure.phases.ENOUGH_S = 0.5
+hasten.measure.ceilings.EACH_S = 0.02
+
+ASLEEP_S, AWAKE_S = 0.016, 0.002
+"""Awake it still takes most of a step, so that nothing else is worth a trial."""
+
+
+class Sleepy(torch.optim.SGD):
+    pause_s = ASLEEP_S
+
+    def step(self, *args: Any, **more: Any) -> Any:
+        time.sleep(self.pause_s)
+        return super().step(*args, **more)
+
+
+def task(forward: Callable[..., Tensor] | None = None) -> hasten.Task:
+    rows = TensorDataset(torch.randn(64, 8), torch.randint(0, 4, (64,)))
+    batches = BatchSampler(RandomSampler(rows), 8, drop_last=False)
+    return hasten.Task(
+        model=nn.Linear(8, 4),
+        data=DataLoader(rows, sampler=batches, batch_size=None),
+        loss=nn.functional.cross_entropy if forward is None else None,
+        forward=forward,
+        optimizer=lambda parameters: Sleepy(parameters, lr=1e-3),
+    )
+
+
+def sleeps() -> hasten.Task:
+    return task()
+
+
+class Deaf(torch.optim.SGD):
+    """Sleeps on, whatever it is told."""
+
+    def step(self, *args: Any, **more: Any) -> Any:
+        time.sleep(AWAKE_S)
+        return super().step(*args, **more)
+
+
+def sleeps_on() -> hasten.Task:
+    """What wakes others changes nothing here: two arms are the same. They compute as well."""
+    return hasten.Task(
+        model=nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 4)),
+        data=(torch.randn(512, 256), torch.randint(0, 4, (512,))),
+        loss=nn.functional.cross_entropy,
+        optimizer=lambda parameters: Deaf(parameters, lr=1e-3),
+        batch_size=128,
+    )
+
+
+class WakePart(hasten.Part, frozen=True):
+    pass
+
+
+def nothing(pipeline: hasten.Pipeline, step: int) -> None:
+    pass
+
+
+def register(
+    name: str,
+    beside: Callable[[hasten.Pipeline, int], None] = nothing,
+    rung: hasten.Rung = hasten.Rung.BITWISE,
+) -> None:
+    """A technique that wakes the optimizer. ``beside`` is called as it is applied, with 0, and
+    before each step with its number."""
+    held_to = rung
+
+    class Waking(hasten.Technique[WakePart]):
+        part = WakePart
+        stage = hasten.Stage.OPTIMIZER
+        rung = held_to
+        answers = ("slow-optimizer",)
+        about = "Planted by a test."
+
+        def to_try(self, environment: Any, traits: Any) -> list[WakePart]:
+            return [WakePart()]
+
+        def apply(self, pipeline: hasten.Pipeline, part: WakePart) -> hasten.Effect:
+            (optimizer,) = pipeline.optimizers
+            forward, steps = pipeline.forward, iter(range(1, 10**9))
+
+            def waking(*given: Any) -> Any:
+                beside(pipeline, next(steps))
+                return forward(*given)
+
+            def undo() -> None:
+                pipeline.forward = forward
+                optimizer.pause_s = ASLEEP_S  # type: ignore[attr-defined]
+
+            beside(pipeline, 0)
+            pipeline.forward, optimizer.pause_s = waking, AWAKE_S  # type: ignore[attr-defined]
+            return hasten.Effect(why="planted", undo=undo)
+
+    Waking.name = name
+    hasten.register_technique(Waking)
+
+
+register("wakes")
