@@ -94,7 +94,7 @@ def test_a_plain_line_has_the_phase_the_best_so_far_and_the_time_left() -> None:
         progress.show(TRYING)
         progress.show(Doing(phase="measuring", what="measuring the noise"))
     first, second = file.getvalue().splitlines()
-    said = "trying compile against host-bound; best: 1.62x; at most 4.2 min left"
+    said = "trying compile against host-bound; best: 1.62x; about 4.2 min left"
     assert first.endswith(f" s  searching: {said}")
     assert second.endswith(" s  measuring the noise"), "the phase is not said twice"
 
@@ -113,7 +113,7 @@ def test_the_time_left_goes_down_while_one_thing_is_done(monkeypatch: pytest.Mon
     progress = Progress(console)
     progress.show(TRYING)
     clock[0] = 130.0
-    assert progress._line().plain.endswith("; at most 2.0 min left")
+    assert progress._line().plain.endswith("; about 2.0 min left")
     assert progress._line().plain.startswith(" 130 s  searching: ")
 
 
@@ -125,7 +125,7 @@ def test_on_a_terminal_it_is_one_line_that_fits_and_is_gone_in_the_end(columns: 
     shown = [line for line in lines if "searching:" in line]
     assert shown
     assert all(len(line) <= columns for line in shown), shown
-    assert any("at most 5.0 min left" in line for line in shown) == (columns > 60), shown
+    assert any("about 5.0 min left" in line for line in shown) == (columns > 60), shown
     assert lines[-1] == "the card"
     assert any(line.startswith("warning: the page could not") for line in lines)
     after = written[written.rindex("the page could not be made") :]

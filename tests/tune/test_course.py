@@ -40,15 +40,15 @@ def course(clock: Clock, told: list[Doing]) -> Course:
     return Course(told.append)
 
 
-def offer(technique: str, rung: Rung, refusal: str | None = None) -> Offer:
+def offer(technique: str) -> Offer:
     return Offer(
         technique=technique,
-        rung=rung,
+        rung=Rung.BITWISE,
         answers=(),
         parts=({},),
         changes_data=False,
         slow_to_prepare=False,
-        refusal=refusal,
+        refusal=None,
     )
 
 
@@ -74,7 +74,7 @@ def test_the_best_stays_until_there_is_a_better_one(course: Course, told: list[D
 
 
 def test_a_search_is_foreseen_with_all_that_may_come_after_it(course: Course, clock: Clock) -> None:
-    course.foresee_search([offer("loader", Rung.BITWISE)], SEARCH_S)
+    course.foresee_search([offer("loader")], SEARCH_S)
     whole = left(course)
     assert whole > PROFILE_S + SEARCH_S + PROOF_S + FIRST_S + CURVES_S
     clock.now += 10
@@ -85,24 +85,19 @@ def test_a_search_is_foreseen_with_all_that_may_come_after_it(course: Course, cl
     assert left(course) == whole - PROFILE_S - SEARCH_S
 
 
-def test_another_precision_may_take_the_time_once_more(course: Course) -> None:
-    precise, half = offer("loader", Rung.BITWISE), offer("half", Rung.PARITY)
-    found = []
-    for offers in ([precise], [precise, replace(half, refusal="cannot")], [precise, half]):
-        course.foresee_search(offers, SEARCH_S)
-        found.append(left(course))
-    assert found[0] == found[1]
-    assert found[2] > found[1] + SEARCH_S
+def test_a_plan_in_another_precision_takes_the_time_of_its_trainings(course: Course) -> None:
+    course.foresee(2, 0.0)
+    precise = left(course)
+    course.foresee(2, SEARCH_S)
+    assert left(course) == precise + SEARCH_S
 
 
-def test_what_is_left_never_rises_from_phase_to_phase(course: Course, clock: Clock) -> None:
-    course.foresee_search([offer(each, Rung.PARITY) for each in "abcd"], SEARCH_S)
+def test_what_is_left_falls_from_phase_to_phase(course: Course, clock: Clock) -> None:
+    course.foresee_search([offer(each) for each in "abcd"], SEARCH_S)
     foreseen = [left(course)]
     for phase, plan in (
         ("searching", None),
-        ("settling", (3, SEARCH_S)),
-        ("proving", None),
-        ("settling", (2, 0.0)),  # without the other precision, which did not train as well
+        ("settling", (3, 0.0)),
         ("proving", None),
         ("confirming", None),
     ):
@@ -126,10 +121,10 @@ def test_slow_processes_and_slow_steps_are_learnt_from_the_control(
     course.learn(replace(make_comparison(), elapsed_s=CONTROL_S))
     course.foresee(2, 0.0)
     course.enter("measuring")
-    assert left(course) == pytest.approx(before + 5 * 7), "three of settling, two of confirming"
+    assert left(course) == pytest.approx(before + 4 * 7), "two of settling, two of confirming"
     course.tell("measuring the noise")
     clock.now += 100.0
     course.learn(replace(make_comparison(), elapsed_s=100.0))
     course.foresee(2, 0.0)
     course.enter("measuring")
-    assert left(course) == 5 * 100 + PROOF_S + CURVES_S
+    assert left(course) == 4 * 100 + PROOF_S + CURVES_S

@@ -19,6 +19,7 @@ from hasten.tune.checks import (
 )
 from hasten.tune.prove import Prover
 from quick import fork_all
+from specimens import TRAITS
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 ProveOn = Callable[[str, str, Rung], NumericsClaim]
@@ -248,3 +249,34 @@ def test_a_claim_is_held_to_one_more_check() -> None:
     assert claim.with_check(held).verdict == "proven"
     assert claim.with_check(lost).verdict == "refuted"
     assert claim.with_check(held).with_check(lost).why() == "weight is another"
+
+
+IN_TF32 = """
+import torch
+from torch import nn
+import hasten
+
+torch.set_float32_matmul_precision("high")
+
+def forward(model, batch):
+    assert torch.get_float32_matmul_precision() == "highest", "it is computed in TF32"
+    return nn.functional.mse_loss(model(batch[0]), batch[1])
+
+def make_task():
+    rows = torch.randn(64, 4), torch.randn(64, 1)
+    return hasten.Task(model=nn.Linear(4, 1), data=rows, forward=forward,
+                       optimizer=torch.optim.SGD, batch_size=16)
+"""
+
+
+@pytest.mark.parametrize(
+    ("rung", "verdict"), [(Rung.ROUNDING, "proven"), (Rung.BITWISE, "not_proven")]
+)
+def test_steps_are_traced_in_whole_fp32_and_repeated_to_the_bit_as_they_are(
+    tmp_path: Path, rung: Rung, verdict: str
+) -> None:
+    """In TF32 a right layout would differ by thousands of times what fp32 sums may."""
+    (tmp_path / "in_tf32.py").write_text(IN_TF32)
+    with Lab(f"{tmp_path}/in_tf32.py:make_task", seed=3) as lab:
+        found = Prover(lab, TRAITS, seed=3).prove(NAIVE, rung, check_data=False)
+    assert found.verdict == verdict, found

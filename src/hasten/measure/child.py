@@ -49,6 +49,10 @@ from hasten.task.task import Task
 from hasten.task.traits import read_traits
 from hasten.techniques import registry
 
+SLOW_STEP_S = 0.1
+"""Between its blocks an arm runs for milliseconds before it is stopped: a loader whose batches feed
+steps of this length gets no batch ahead by that."""
+
 
 class Child:
     """The state of one worker: the task by its name and, once started, a run of it."""
@@ -64,6 +68,7 @@ class Child:
         self._import_s = time.monotonic() - began
         self._loaded_s = loaded_s
         self._build_s = 0.0
+        self._step_s = 0.0
         self._variables = _variables()
 
     def answer(self, request: messages.AnyRequest) -> messages.Reply:
@@ -187,10 +192,11 @@ class Child:
         if request.evaluated_rows is not None:
             self._evaluation = Evaluation(task, request.plan, request.evaluated_rows)
             return messages.Started(applied=tuple(self._evaluation.run.applied), state={})
-        drops = request.proof in (None, Rung.BITWISE)
-        numerics.switch_functional_dropout(on=drops)
-        if not drops:
+        is_traced = request.proof not in (None, Rung.BITWISE)
+        numerics.switch_functional_dropout(on=not is_traced)
+        if is_traced:
             numerics.switch_dropout_off(task.model)
+            numerics.compute_in_whole_fp32()
         self._masks = MaskWatch(task.model) if request.watch_masks else None
         self._run = Run(Pipeline.from_task(task), request.plan)
         self._batches = self._run.endless()
@@ -210,14 +216,14 @@ class Child:
             return self._evaluation.warm(steps)
         start = time.perf_counter()
         timed_steps(self.run, self._batches, 1)
-        step_s = warm(self.run, self._batches, steps)
+        self._step_s = step_s = warm(self.run, self._batches, steps)
         loader, device = self.run.pipeline.loader, self.run.pipeline.device
         return messages.Warmed(
             elapsed_s=time.perf_counter() - start,
             step_s=step_s,
             applied=self._applied(),
             threads=threads_to_place(device, beside_workers=has_workers(loader)),
-            prefetched=prefetched(loader),
+            prefetched=self._ready(),
             device=device.type,
         )
 
@@ -235,9 +241,12 @@ class Child:
     def _time_block(self, steps: int) -> messages.Block:
         if self._evaluation is not None:
             return self._evaluation.time_block(steps)
-        ready = prefetched(self.run.pipeline.loader)
-        elapsed, rows = time_block(self.run, self._batches, steps, unmeasured=ready + 1)
+        elapsed, rows = time_block(self.run, self._batches, steps, unmeasured=self._ready() + 1)
         return messages.Block(elapsed_s=elapsed, rows=rows)
+
+    def _ready(self) -> int:
+        """Batches that the loader may have got ahead by, between two blocks."""
+        return 0 if self._step_s > SLOW_STEP_S else prefetched(self.run.pipeline.loader)
 
     def _measure_phases(self, steps: int) -> messages.Measured:
         measured = measure_phases(self.run, self._batches, steps)

@@ -14,4 +14,4 @@ class Doing(Record, frozen=True, kw_only=True):
     best: str = ""
     """What was found so far; empty before there was anything to find."""
     left_s: float | None = None
-    """What all that is left takes at most; None where that is not known."""
+    """What all that is left takes, about; None where that is not known."""

@@ -78,7 +78,5 @@ class Progress:
             line.append(f"; best: {printable(doing.best)}")
         if doing.left_s is not None:
             left = doing.left_s - (now - self._shown)
-            line.append(
-                f"; at most {duration(left)} left" if left >= 1 else "; longer than foreseen"
-            )
+            line.append(f"; about {duration(left)} left" if left >= 1 else "; longer than foreseen")
         return line

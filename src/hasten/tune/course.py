@@ -1,9 +1,10 @@
-"""Where a tuning is, and what is left of it at most.
+"""Where a tuning is, and about how much is left of it.
 
-The search, the parity trainings, each comparison and the loss curves have limits, which are added
-up. What has none is taken from what was seen: processes take as long to start as those of the
-control did, and steps that were too slow for its time are too slow for others'. Profiling and the
-proof of a few steps have a fixed allowance. So a task that takes minutes to prove goes beyond it.
+The search, each comparison and the loss curves have limits, which are added up. What has none is
+taken from what was seen: processes take as long to start as those of the control did, and steps
+that were too slow for its time are too slow for others'. Profiling and the proof of a few steps
+have a fixed allowance. How many parts a plan will have, and whether it will be in another
+precision, is not known before the search has ended.
 """
 
 import time
@@ -11,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import get_args
 
 from hasten.measure.compare import LOOKS_S
-from hasten.records.plan import Rung
 from hasten.records.progress import Doing, Phase
 from hasten.records.trial import Offer
 from hasten.records.verdict import Comparison
@@ -22,6 +22,8 @@ from hasten.tune.curves import CURVES_S
 PHASES: tuple[Phase, ...] = get_args(Phase)
 PROFILE_S = 30.0
 PROOF_S = 60.0
+USUAL_PARTS = 3
+"""Of a plan."""
 
 
 class Course:
@@ -61,21 +63,17 @@ class Course:
             self._slowest_s = control.elapsed_s
 
     def foresee_search(self, offers: Sequence[Offer], search_s: float) -> None:
-        """A search that may keep all that is offered."""
         usable = [each for each in offers if each.parts and each.refusal is None]
-        precise = all(each.rung is not Rung.PARITY for each in usable)
-        self.foresee(len(usable), 0.0 if precise else search_s)
+        self.foresee(min(len(usable), USUAL_PARTS), 0.0)
         self._expected |= {"measuring": PROFILE_S, "searching": search_s}
         self.enter("measuring")
 
     def foresee(self, parts: int, parity_s: float) -> None:
         """A plan of so many parts that is settled next; ``parity_s`` for trainings in another
-        precision, after which all else may have to be settled without it."""
-        each = self._comparison_s(EACH_S)
-        ablation = (2 * parts - 1) * each if parts > 1 else 0.0  # once more where a part is dropped
+        precision."""
         self._expected = {
-            "settling": ablation,
-            "proving": PROOF_S + (parity_s + ablation + PROOF_S if parity_s else 0.0),
+            "settling": parts * self._comparison_s(EACH_S) if parts > 1 else 0.0,
+            "proving": PROOF_S + parity_s,
             "confirming": self._comparison_s(FIRST_S)
             + (PAIRS - 1) * self._comparison_s(LOOKS_S[-1])
             + CURVES_S,
