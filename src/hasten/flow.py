@@ -13,11 +13,12 @@ from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
 from hasten.records.recipe import Evidence
 from hasten.records.tuning import FASTER, Aim
-from hasten.tune.conclude import evidence_of, proven_again
+from hasten.tune.conclude import evidence_of, proven_again, with_larger_batch
 from hasten.tune.confirm import measure_noise, noise_floor
 from hasten.tune.examine import Examiner
 from hasten.tune.files import write_outcome
 from hasten.tune.journal import Journal
+from hasten.tune.larger import try_larger_batch
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
 from hasten.tune.settle import Settler
@@ -36,8 +37,9 @@ def tune(
 ) -> Evidence:
     """Find what makes ``task`` faster, or smaller, prove it, and write the recipe into ``out``.
 
-    ``minutes`` bounds the search, and once more the trainings that prove another precision;
-    confirming comes on top. ``tell`` is called with a line for each thing that is begun.
+    ``minutes`` bounds the search, once more the trainings that prove another precision, and once
+    more those of a larger batch, where ``aim`` allows one; confirming comes on top. ``tell`` is
+    called with a line for each thing that is begun.
     """
     journal, watch = Journal(out), Stopwatch()
     with Lab(task, seed) as lab:
@@ -94,6 +96,12 @@ def tune(
                 watch.spent(),
                 peak_bytes=search.peak_bytes,
             )
+
+        if "batch-size" in aim.allow:
+            with watch.over("larger_batch_s"):
+                budget = floor, 60 * minutes
+                larger = try_larger_batch(lab, described, evidence, *budget, journal, learnt, tell)
+            evidence = with_larger_batch(evidence, larger, watch.spent())
 
     write_outcome(out, evidence, described.schema)
     journal.end()

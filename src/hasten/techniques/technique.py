@@ -21,19 +21,20 @@ class Part(Record, frozen=True, kw_only=True):
 class Stage(IntEnum):
     """The order in which techniques compose; each works on what the ones before it left."""
 
-    DATA = 0
-    TRANSFER = 1
-    INIT = 2
-    LAYOUT = 3
-    CHECKPOINTING = 4
-    COMPILE = 5
-    PRECISION = 6  # this one and the next surround the forward pass, compiled or not
-    ATTENTION = 7
-    SHARD = 8
-    OPTIMIZER = 9
-    ACCUMULATION = 10
-    GRAPH = 11
-    READINGS = 12
+    BATCH = 0
+    DATA = 1
+    TRANSFER = 2
+    INIT = 3
+    LAYOUT = 4
+    CHECKPOINTING = 5
+    COMPILE = 6
+    PRECISION = 7  # this one and the next surround the forward pass, compiled or not
+    ATTENTION = 8
+    SHARD = 9
+    OPTIMIZER = 10
+    ACCUMULATION = 11
+    GRAPH = 12
+    READINGS = 13
 
 
 class CannotApply(Exception):  # noqa: N818  # a reason, not a fault: it becomes a "skipped" record
