@@ -6,19 +6,20 @@ Read this first. There is no logic here, only the chain; each call leads to the 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
 from hasten.records.recipe import Evidence
+from hasten.records.target import Allowed
 from hasten.records.tuning import FASTER, Aim
 from hasten.tune.conclude import evidence_of, proven_again, with_larger_batch
 from hasten.tune.confirm import measure_noise, noise_floor
 from hasten.tune.examine import Examiner
 from hasten.tune.files import write_outcome
 from hasten.tune.journal import Journal
-from hasten.tune.larger import try_larger_batch
+from hasten.tune.larger import refuse_contradiction, try_larger_batch
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
 from hasten.tune.settle import Settler
@@ -33,14 +34,17 @@ def tune(
     minutes: float = 10.0,
     seed: int = 0,
     aim: Aim = FASTER,
+    allow: Collection[Allowed] = (),
     tell: Callable[[str], None] = lambda message: None,
 ) -> Evidence:
     """Find what makes ``task`` faster, or smaller, prove it, and write the recipe into ``out``.
 
-    ``minutes`` bounds the search, once more the trainings that prove another precision, and once
-    more those of a larger batch, where ``aim`` allows one; confirming comes on top. ``tell`` is
-    called with a line for each thing that is begun.
+    ``allow`` names what may change in the training; that comes last, and apart. ``minutes`` bounds
+    the search, once more the trainings that prove another precision, and once more those of a
+    larger batch; confirming comes on top. ``tell`` is called with a line for each thing that is
+    begun.
     """
+    refuse_contradiction(aim, allow)
     journal, watch = Journal(out), Stopwatch()
     with Lab(task, seed) as lab:
         with watch.over("measuring_s"):
@@ -97,7 +101,7 @@ def tune(
                 peak_bytes=search.peak_bytes,
             )
 
-        if "batch-size" in aim.allow:
+        if "batch-size" in allow:
             with watch.over("larger_batch_s"):
                 budget = floor, 60 * minutes
                 larger = try_larger_batch(lab, described, evidence, *budget, journal, learnt, tell)

@@ -68,12 +68,17 @@ def tune(
     from hasten.report.progress import Progress
     from hasten.tune.journal import JOURNAL
 
-    limit = None if memory is None else parse_bytes(memory)
-    aim = Aim(goal=goal, memory_bytes=limit, allow=tuple(dict.fromkeys(allow)))
+    aim = Aim(goal=goal, memory_bytes=None if memory is None else parse_bytes(memory))
     try:
         with Progress(Console(stderr=True)) as progress:
             evidence = run_tune(
-                task, out=out, minutes=minutes, seed=seed, aim=aim, tell=progress.tell
+                task,
+                out=out,
+                minutes=minutes,
+                seed=seed,
+                aim=aim,
+                allow=allow,
+                tell=progress.tell,
             )
     except (KeyboardInterrupt, SystemExit):
         if (out / JOURNAL).exists():

@@ -9,12 +9,10 @@ from torch import Tensor
 from hasten.measure.messages import Ended, TargetTrained, TrainToTarget
 from hasten.runtime.evaluate import evaluate
 from hasten.runtime.run import Run
-from hasten.stats.target import reached
+from hasten.stats.target import TRAINING_LOSS, reached
 from hasten.task import batch as batches
 from hasten.task.pipeline import Pipeline
 from hasten.task.task import Task
-
-TRAINING_LOSS = "training loss"
 
 
 def train_to_target(task: Task, request: TrainToTarget) -> TargetTrained:

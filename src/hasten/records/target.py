@@ -1,7 +1,12 @@
 """How much sooner another training reaches what the first one comes to."""
 
+from typing import Literal
+
 from hasten.records.record import Record
 from hasten.records.verdict import Comparison, SpeedClaim, Verdict
+
+Allowed = Literal["batch-size"]
+"""What may change in the training where it is allowed by name."""
 
 
 class SeedToTarget(Record, frozen=True, kw_only=True):
@@ -24,16 +29,16 @@ class TimeToTarget(Record, frozen=True, kw_only=True):
     low: float
     high: float
     confidence: float
-    changes: str
+    changes: str = ""
     """What is another in the training, in words."""
-    steps: int
+    steps: int = 0
     """Of the unchanged training, whose end is the target."""
     higher: tuple[str, ...]
     """Figures of the target that are the better the higher they are."""
     seeds: tuple[SeedToTarget, ...]
     speed: SpeedClaim
     """Rows a second with the change against without it; no claim that the training is the same."""
-    pairs: tuple[Comparison, ...]
+    pairs: tuple[Comparison, ...] = ()
     """What the speed was claimed from."""
 
     def means(self) -> dict[str, float]:

@@ -3,7 +3,6 @@
 import math
 from typing import Literal
 
-from hasten.errors import HastenError
 from hasten.records.environment import Environment
 from hasten.records.finding import Finding
 from hasten.records.measurement import Measurement
@@ -20,15 +19,6 @@ class Aim(Record, frozen=True, kw_only=True):
     """Faster steps; or a lower peak of memory, whatever the steps take then."""
     memory_bytes: int | None = None
     """The most that the tensors of a step may take at once; None for no limit."""
-    allow: tuple[Literal["batch-size"], ...] = ()
-    """What may change in the training; that is tried in the end, and judged by time to target."""
-
-    def __post_init__(self) -> None:
-        if self.goal == "memory" and "batch-size" in self.allow:
-            raise HastenError(
-                "--allow batch-size and --goal memory contradict each other.",
-                fix="A larger batch takes more memory: leave one of them out.",
-            )
 
     def minds_memory(self) -> bool:
         return self.goal == "memory" or self.memory_bytes is not None

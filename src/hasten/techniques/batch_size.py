@@ -104,9 +104,10 @@ def _reason_against(pipeline: Pipeline, times: int) -> str | None:
         return "the loader has a batch sampler of its own"
     if times * loader.batch_size > len(loader.sampler):  # type: ignore[arg-type]
         return f"an epoch has fewer than {times * loader.batch_size} rows"
-    if pipeline.schedulers:
+    groups = [group for each in pipeline.optimizers for group in each.param_groups]
+    if pipeline.schedulers or any("initial_lr" in group for group in groups):
         return "the learning rates have a schedule, which was made for the batch as it is"
-    if not all("lr" in group for each in pipeline.optimizers for group in each.param_groups):
+    if not all("lr" in group for group in groups):
         return "an optimizer has no learning rate to scale"
     return None
 

@@ -1,14 +1,18 @@
 """Trains a plan, and another one until it has reached what the first came to (stats.target)."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hasten.measure import messages
 from hasten.measure.lab import Lab
 from hasten.measure.worker import WorkerFailure
 from hasten.records.plan import Plan
+from hasten.records.target import SeedToTarget, TimeToTarget
 from hasten.records.trial import Outcome
-from hasten.stats.target import CHECKPOINTS, LATE, reached, target_of
+from hasten.records.verdict import SpeedClaim, Verdict
+from hasten.stats.paired import CONFIDENCE, Interval
+from hasten.stats.target import CHECKPOINTS, LATE, has_fallen, reached, sooner, target_of
 
 MOST_ROWS = 4
 """So many times the rows of the unchanged training are enough to have missed its target."""
@@ -38,15 +42,26 @@ class Goal:
 class TargetTrainer:
     """Every training in a process of its own. Raises NoVerdict where one tells nothing."""
 
-    def __init__(self, lab: Lab, plan: Plan, every_rows: int, deadline: float) -> None:
+    def __init__(self, lab: Lab, plan: Plan, batch: int, every_steps: int, deadline: float) -> None:
+        """``plan`` is the unchanged training, of ``batch`` rows a step and looked at after every so
+        many; ``deadline`` is by the monotonic clock."""
         self._lab, self._plan = lab, plan
-        self._every_rows, self._deadline = every_rows, deadline
-        self._goals: dict[int, Goal] = {}
+        self._every_rows, self._deadline = every_steps * batch, deadline
+        self.every_steps = every_steps
+        self.steps = every_steps * CHECKPOINTS
+        self._goals: dict[int, Goal | NoVerdict] = {}
 
     def goal(self, seed: int) -> Goal:
+        """Trained for once, whatever came of it."""
         if seed not in self._goals:
-            self._goals[seed] = self._find(seed)
-        return self._goals[seed]
+            try:
+                self._goals[seed] = self._find(seed)
+            except NoVerdict as reason:
+                self._goals[seed] = reason
+        found = self._goals[seed]
+        if isinstance(found, NoVerdict):
+            raise found
+        return found
 
     def rows_to(self, goal: Goal, plan: Plan, speed: float) -> int:
         """Of ``plan`` from the same seed. It has as much time as the unchanged training takes, at
@@ -66,7 +81,7 @@ class TargetTrainer:
             raise NoVerdict("no_verdict", f"the unchanged training diverges from seed {seed}")
         target = target_of(trained.course)
         at = reached(trained.course, target, trained.higher)
-        if at is None or at < LATE:
+        if at is None or at < LATE or not has_fallen(trained.course):
             why = f"from seed {seed} the unchanged training gets no better: there is no target"
             raise NoVerdict("no_verdict", why)
         return Goal(seed, target, trained.higher, trained.rows[at - 2])
@@ -97,6 +112,29 @@ class TargetTrainer:
         if trained.ended == "out_of_time":
             raise NoVerdict("out_of_time", "the time was spent")
         return trained
+
+
+def claim_time(
+    goals: Sequence[Goal], rows: Sequence[int], speed: SpeedClaim, noise_floor: float, among: int
+) -> TimeToTarget:
+    """Of one of ``among`` changed trainings, each of which had a chance to be the lucky one."""
+    confidence = 1 - (1 - CONFIDENCE) / among
+    faster = Interval(speed.ratio, speed.low, speed.high)
+    found = sooner([each.rows for each in goals], rows, faster, confidence)
+    verdict: Verdict = "refuted" if found.high < 1 else "not_proven"
+    return TimeToTarget(
+        verdict="proven" if found.low > noise_floor else verdict,
+        ratio=found.ratio,
+        low=found.low,
+        high=found.high,
+        confidence=confidence,
+        higher=goals[0].higher,
+        seeds=tuple(
+            SeedToTarget(seed=goal.seed, target=goal.target, a_rows=goal.rows, b_rows=count)
+            for goal, count in zip(goals, rows, strict=True)
+        ),
+        speed=speed,
+    )
 
 
 def failed(failure: WorkerFailure) -> NoVerdict:
