@@ -1,5 +1,7 @@
 """Trainings whose batch may be larger, to their gain or to their loss."""
 
+import dataclasses
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -52,6 +54,34 @@ class Bowl(nn.Module):
 
 def _first(output: Tensor, target: Tensor) -> Tensor:
     return output.mean() + 0 * target.mean()
+
+
+class OneRate(torch.optim.SGD):
+    """Whatever its groups say."""
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        groups = [(group, group["lr"]) for group in self.param_groups]
+        for group, _ in groups:
+            group["lr"] = 2e-3
+        super().step()
+        for group, rate in groups:
+            group["lr"] = rate
+
+
+def tiny_steps_at_one_rate() -> Task:
+    task = tiny_steps()
+    return dataclasses.replace(task, optimizer=lambda parameters: OneRate(parameters, lr=2e-3))
+
+
+def breaks_with_many_rows() -> Task:
+    """As one that runs out of memory."""
+
+    def loss(output: Tensor, target: Tensor) -> Tensor:
+        if len(output) > 8:
+            raise RuntimeError("so many rows are too many")
+        return F.mse_loss(output, target)
+
+    return dataclasses.replace(tiny_steps(), loss=loss, evaluation_data=None)
 
 
 def learns_nothing() -> Task:
