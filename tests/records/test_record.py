@@ -181,7 +181,7 @@ def test_a_key_that_is_a_target_is_a_key_like_any_other() -> None:
             "numerics.rung: 'exact' is not known; it is one of bitwise, rounding, parity,"
             " changes_training.",
         ),
-        (("speed",), [], "speed: Expected `object`, got `array`."),
+        (("speed",), [], "speed: Expected `object | null`, got `array`."),
         (("plan", "compile"), 3, "plan.compile: Expected `object`, got `int` (3)."),
         (
             ("plan", "compile", "mode"),
