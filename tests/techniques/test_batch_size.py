@@ -1,9 +1,14 @@
 """A larger batch: the same rows in the same order, scaled rates, nothing that is not its own."""
 
+from pathlib import Path
+
 import pytest
 import torch
+from msgspec.structs import replace
+from safetensors.torch import load_file
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
+from hasten.errors import HastenError
 from hasten.records.plan import Plan
 from hasten.records.traits import Traits
 from hasten.runtime.run import Run
@@ -11,10 +16,12 @@ from hasten.task.pipeline import Pipeline
 from hasten.techniques.batch_size import BatchSizePart, BatchSizeTechnique
 from hasten.techniques.registry import register_technique
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
+from hasten.train.fit import fit
 from specimens import ENVIRONMENT, TRAITS
 from trainings import BATCH, ROWS, make_training
 
 TECHNIQUE = BatchSizeTechnique()
+TASK = f"{Path(__file__).parents[1] / 'tasks' / 'batches.py'}:tiny_steps"
 
 
 def rows_of(pipeline: Pipeline) -> torch.Tensor:
@@ -79,8 +86,6 @@ def test_a_schedule_of_the_rates_is_refused_even_where_only_the_optimizer_tells(
 
 
 def _traits(**changes: object) -> Traits:
-    from msgspec.structs import replace
-
     data = {key: changes.pop(key) for key in ("rows", "batch_size") if key in changes}
     return replace(TRAITS, data=replace(TRAITS.data, **data), **changes)
 
@@ -103,6 +108,23 @@ def test_no_batch_is_tried_that_the_data_does_not_fill() -> None:
     assert TECHNIQUE.unsuited(TRAITS) is None
     tried = TECHNIQUE.to_try(ENVIRONMENT, _traits(rows=300, batch_size=64))
     assert [(each.times, each.learning_rate) for each in tried] == [(2, "sqrt"), (4, "sqrt")]
+
+
+def test_a_stopped_training_goes_on_to_the_bit_and_never_at_another_batch(tmp_path: Path) -> None:
+    """The rates in a checkpoint are the scaled ones: they are not scaled once more."""
+    plan = Plan(parts={"batch_size": {"times": 4}})
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    fit(TASK, plan, steps=30, checkpoint_dir=whole)
+    fit(TASK, plan, steps=10, checkpoint_dir=parts)
+    fit(TASK, plan, steps=30, checkpoint_dir=parts, resume=True)
+    for name in ("model", "state"):
+        one, other = (
+            load_file(each / "step-00000030" / f"{name}.safetensors") for each in (whole, parts)
+        )
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one)
+    with pytest.raises(HastenError, match="is not a checkpoint of this training"):
+        fit(TASK, steps=40, checkpoint_dir=parts, resume=True)
 
 
 class Breaks(Technique[Part]):

@@ -21,6 +21,7 @@ from hasten.records.trial import Offer, Trial
 from hasten.records.tuning import Aim
 from hasten.records.verdict import Comparison, SpeedClaim
 from hasten.tune import larger
+from hasten.tune.arms import find_arms
 from hasten.tune.larger import EXPLORED, PROVEN, TECHNIQUE, LargerBatch
 from hasten.tune.target import Goal, claim_time
 from quick import shorten
@@ -215,6 +216,13 @@ def test_the_claim_is_of_time_and_not_of_rows_a_second() -> None:
     assert _claim(16000, 16500, 15500, 16000, 16200) == "refuted"
     assert _claim(1000, 1050, 40_000, 1000, 1020) == "not_proven", "one seed that takes for ever"
     assert _claim(5000, 5100, 5200, 5000, 5100, low=1.0) == "not_proven", "a speed in doubt"
+
+
+@pytest.mark.parametrize("changed", ["batch_size", "weight_initialization"])
+def test_the_speed_of_another_training_is_not_compared(lab: Lab, changed: str) -> None:
+    lab.task = f"{TASKS}:tiny_steps"
+    with pytest.raises(HastenError, match=f"{changed} is another training"):
+        find_arms(lab, "naive", changed, lambda words: None)
 
 
 def test_goal_memory_and_a_larger_batch_contradict_each_other(tmp_path: Path) -> None:
