@@ -45,6 +45,11 @@ def test_learning_rates_grow_by_the_rule(rule: str, factor: float) -> None:
     assert effect.words() == f"18 rows a step instead of 6, learning rates x {factor:.4g}"
 
 
+def test_batchnorm_is_said() -> None:
+    effect = TECHNIQUE.apply(make_training("convolutions"), BatchSizePart(times=2))
+    assert effect.words().endswith("; BatchNorm sees as many rows at once")
+
+
 def test_a_rate_that_was_changed_since_is_scaled_back() -> None:
     pipeline = make_training("perceptron")
     effect = TECHNIQUE.apply(pipeline, BatchSizePart(times=2))

@@ -124,7 +124,7 @@ def test_steps_so_small_that_more_rows_cost_nothing_become_larger(
     assert [each.seed for each in claim.seeds] == list(PROVEN)
     assert not set(EXPLORED) & set(PROVEN)
     assert claim.steps == STEPS
-    assert "no better than batch_size(learning_rate='linear', times=16)" in rows[8].why
+    assert "no better than times = 16" in rows[8].why
 
 
 @pytest.mark.usefixtures("pretended")

@@ -32,7 +32,9 @@ def _judged_by(claim: TimeToTarget) -> str:
 
 
 def trial_row(trial: Trial) -> tuple[str, str, str, str]:
-    return trial.candidate.key(), trial_ratio(trial), spelled(trial.outcome), trial.why
+    part = trial.candidate.part
+    name = f"times = {part['times']}" if part else "any"
+    return name, trial_ratio(trial), spelled(trial.outcome), trial.why
 
 
 def larger_batch(evidence: Evidence) -> list[Section]:

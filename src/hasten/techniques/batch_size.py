@@ -5,6 +5,7 @@ import math
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 from hasten.records.environment import Environment
@@ -84,14 +85,12 @@ class BatchSizeTechnique(Technique[BatchSizePart]):
             pipeline.loader = before
             for group, rate, ours in zip(groups, rates, scaled, strict=True):
                 # One that the user has changed since is theirs, in the scale of the larger batch.
-                group["lr"] = rate if _same(group["lr"], ours) else group["lr"] / factor
+                group["lr"] = rate if group["lr"] == ours else group["lr"] / factor
 
         rows = f"{loader.batch_size} rows a step instead of {before.batch_size}"
-        return Effect(why=f"{rows}, learning rates x {factor:.4g}", undo=undo)
-
-
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other)
+        normed = any(isinstance(each, _BatchNorm) for each in pipeline.model.modules())
+        said = "; BatchNorm sees as many rows at once" if normed else ""
+        return Effect(why=f"{rows}, learning rates x {factor:.4g}{said}", undo=undo)
 
 
 def _reason_against(pipeline: Pipeline, times: int) -> str | None:

@@ -174,7 +174,9 @@ class LargerBatch:
             best = next((row for row in self._rows.values() if row.outcome == "kept"), None)
             words = f"{soon[each.key()]:.2f}x as soon at the target in {len(EXPLORED)} trainings"
             if best is not None:
-                self._set(each, "not_faster", f"{words}, no better than {best.candidate.key()}")
+                self._set(
+                    each, "not_faster", f"{words}, no better than times = {_times(best.candidate)}"
+                )
             elif soon[each.key()] <= self.noise_floor:
                 self._set(each, "not_faster", words)
             else:
