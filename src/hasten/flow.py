@@ -13,6 +13,7 @@ from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
 from hasten.records.recipe import Evidence
 from hasten.records.target import Allowed
+from hasten.records.trial import Trial
 from hasten.records.tuning import FASTER, Aim
 from hasten.tune.conclude import evidence_of, proven_again, with_larger_batch
 from hasten.tune.confirm import measure_noise, noise_floor
@@ -101,11 +102,12 @@ def tune(
                 peak_bytes=search.peak_bytes,
             )
 
+        larger: tuple[Trial, ...] = ()
         if "batch-size" in allow:
             with watch.over("larger_batch_s"):
                 budget = floor, 60 * minutes
                 larger = try_larger_batch(lab, described, evidence, *budget, journal, learnt, tell)
-            evidence = with_larger_batch(evidence, larger, watch.spent())
+        evidence = with_larger_batch(evidence, larger, watch.spent())
 
     write_outcome(out, evidence, described.schema)
     journal.end()

@@ -6,6 +6,7 @@ decide a test.
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,17 +16,19 @@ from hasten.errors import HastenError
 from hasten.flow import tune
 from hasten.measure.lab import Lab
 from hasten.records.applied import Applied
-from hasten.records.plan import NAIVE, Plan
+from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.recipe import read_recipe
 from hasten.records.trial import Offer, Trial
 from hasten.records.tuning import Aim
 from hasten.records.verdict import Comparison, SpeedClaim
 from hasten.tune import larger
 from hasten.tune.arms import find_arms
+from hasten.tune.journal import Journal, Learnt
 from hasten.tune.larger import EXPLORED, PROVEN, TECHNIQUE, LargerBatch
 from hasten.tune.target import Goal, claim_time
 from quick import shorten
-from specimens import CONFIRMATION, SPEED, make_comparison
+from specimens import CONFIRMATION, SPEED, TRAITS, make_candidate, make_comparison, make_trial
+from specimens import PROVEN as PROVEN_TUNING
 
 TASKS = Path(__file__).parents[1] / "tasks" / "batches.py"
 FLOOR = 1.05
@@ -216,6 +219,37 @@ def test_the_claim_is_of_time_and_not_of_rows_a_second() -> None:
     assert _claim(16000, 16500, 15500, 16000, 16200) == "refuted"
     assert _claim(1000, 1050, 40_000, 1000, 1020) == "not_proven", "one seed that takes for ever"
     assert _claim(5000, 5100, 5200, 5000, 5100, low=1.0) == "not_proven", "a speed in doubt"
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_batch_that_was_kept_before_is_proven_again_first(
+    holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def try_all(batches: LargerBatch, offer: Offer) -> tuple[Trial, ...]:
+        asked.append(len(offer.parts))
+        return (replace(kept, outcome="kept" if holds else "no_verdict"),)
+
+    part: dict[str, Any] = {"times": 8, "learning_rate": "sqrt"}
+    kept = replace(make_trial(TECHNIQUE), candidate=replace(make_candidate(TECHNIQUE), part=part))
+    offer = Offer(
+        technique=TECHNIQUE,
+        rung=Rung.CHANGES_TRAINING,
+        answers=(),
+        parts=(part, {**part, "times": 16}),
+        changes_data=False,
+        slow_to_prepare=False,
+        refusal=None,
+    )
+    described: Any = SimpleNamespace(offers=(offer,), traits=TRAITS)
+    monkeypatch.setattr(LargerBatch, "try_all", try_all)
+    evidence = replace(PROVEN_TUNING, larger_batch=(kept,))
+    nothing: Any = None
+    larger.try_larger_batch(
+        nothing, described, evidence, FLOOR, 60.0, Journal(tmp_path / "out"), Learnt(), print
+    )
+    assert asked == ([1] if holds else [1, 2])
 
 
 @pytest.mark.parametrize("changed", ["batch_size", "weight_initialization"])

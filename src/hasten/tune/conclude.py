@@ -97,7 +97,6 @@ def proven_again(
         speed=settled.speed,
         numerics=settled.numerics,
         memory=settled.memory,
-        larger_batch=(),
         spent=spent,
         proven_again=earlier.proven_again or earlier.created,
     )

@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -61,11 +62,13 @@ def try_larger_batch(
     learnt: Learnt,
     tell: Callable[[str], None],
 ) -> tuple[Trial, ...]:
-    """On top of what the evidence proves, or of the naive training where it proves nothing."""
+    """On top of what the evidence proves, or of the naive training where it proves nothing. A batch
+    that was kept with the same plan before is proven again; only if that fails all are tried."""
     (offer,) = (each for each in described.offers if each.technique == TECHNIQUE)
     if evidence.plan != NAIVE and evidence.outcome != "recipe":
         offer = replace(offer, refusal="the plan that it would stand on is not proven")
-    larger = LargerBatch(
+    larger = partial(
+        LargerBatch,
         lab=lab,
         base=evidence.plan,
         batch=described.traits.data.batch_size or 0,
@@ -76,7 +79,12 @@ def try_larger_batch(
         known=learnt.trials,
         tell=tell,
     )
-    return larger.try_all(offer)
+    earlier = evidence.changed()
+    if earlier is not None:
+        again = larger().try_all(replace(offer, parts=(earlier.candidate.part,)))
+        if any(each.outcome == "kept" for each in again):
+            return again
+    return larger().try_all(offer)
 
 
 @dataclass(kw_only=True)
@@ -135,8 +143,14 @@ class LargerBatch:
         plan = candidate.plan_on(self.base)
         try:
             own, larger = self.lab.arms(self.base, plan, anew=False)
-            margin = self.noise_floor - 1
-            found = compare(own, larger, seed=0, only_faster=True, margin=margin, limit_s=TIMED_S)
+            found = compare(
+                own,
+                larger,
+                seed=0,
+                only_faster=True,
+                margin=self.noise_floor - 1,
+                limit_s=min(TIMED_S, self.limit_s / TRAININGS),
+            )
             larger.read()
             self.lab.close_workers()
             peak = self.lab.peak(plan) if self.memory_bytes is not None else None
@@ -174,9 +188,8 @@ class LargerBatch:
             best = next((row for row in self._rows.values() if row.outcome == "kept"), None)
             words = f"{soon[each.key()]:.2f}x as soon at the target in {len(EXPLORED)} trainings"
             if best is not None:
-                self._set(
-                    each, "not_faster", f"{words}, no better than times = {_times(best.candidate)}"
-                )
+                words += f", no better than times = {_times(best.candidate)}"
+                self._set(each, "not_faster", words)
             elif soon[each.key()] <= self.noise_floor:
                 self._set(each, "not_faster", words)
             else:
