@@ -46,7 +46,7 @@ COMMANDS = {
         "--seed",
         "--json",
     ],
-    "tune": ["TASK", "--out", "--minutes", "--goal", "--memory", "--seed", "--json"],
+    "tune": ["TASK", "--out", "--minutes", "--goal", "--memory", "--allow", "--seed", "--json"],
 }
 """Arguments and options of every command, in order."""
 

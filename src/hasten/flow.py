@@ -6,20 +6,23 @@ Read this first. There is no logic here, only the chain; each call leads to the 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
 from hasten.records.progress import Doing
 from hasten.records.recipe import Evidence
+from hasten.records.target import Allowed
+from hasten.records.trial import Trial
 from hasten.records.tuning import FASTER, Aim
-from hasten.tune.conclude import evidence_of, proven_again
+from hasten.tune.conclude import evidence_of, proven_again, with_larger_batch
 from hasten.tune.confirm import measure_noise, noise_floor
 from hasten.tune.course import Course
 from hasten.tune.examine import Examiner
 from hasten.tune.files import write_outcome, write_report
 from hasten.tune.journal import Journal
+from hasten.tune.larger import refuse_contradiction, try_larger_batch
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
 from hasten.tune.settle import Settler
@@ -34,16 +37,21 @@ def tune(
     minutes: float = 10.0,
     seed: int = 0,
     aim: Aim = FASTER,
+    allow: Collection[Allowed] = (),
     tell: Callable[[Doing], None] = lambda doing: None,
     warn: Callable[[str], None] = lambda message: None,
 ) -> Evidence:
     """Find what makes ``task`` faster, or smaller, prove it, and write the recipe into ``out``.
 
-    ``minutes`` bounds the search, and once more the trainings that prove another precision;
-    confirming comes on top. ``tell`` is called with each thing that is begun, ``warn`` with what
-    went wrong and costs neither recipe nor verdict.
+    ``allow`` names what may change in the training; that comes last, and apart. ``minutes`` bounds
+    the search, once more the trainings that prove another precision, and once more those of a
+    larger batch; confirming comes on top. ``tell`` is called with each thing that is begun,
+    ``warn`` with what went wrong and costs neither recipe nor verdict.
     """
-    journal, watch, course = Journal(out), Stopwatch(), Course(tell)
+    refuse_contradiction(aim, allow)
+    enlarges = "batch-size" in allow
+    course = Course(tell, larger_s=60 * minutes if enlarges else 0.0)
+    journal, watch = Journal(out), Stopwatch()
     with Lab(task, seed) as lab:
         with watch.over("measuring_s"):
             course.tell(f"building {task} and running one step")
@@ -102,6 +110,22 @@ def tune(
                 watch.spent(),
                 peak_bytes=search.peak_bytes,
             )
+
+        larger: tuple[Trial, ...] = ()
+        if enlarges:
+            course.enter("enlarging")
+            with watch.over("larger_batch_s"):
+                larger = try_larger_batch(
+                    lab,
+                    described,
+                    evidence,
+                    floor,
+                    60 * minutes,
+                    journal,
+                    learnt,
+                    course.tell,
+                )
+        evidence = with_larger_batch(evidence, larger, watch.spent())
 
     write_outcome(out, evidence, described.schema)
     journal.end()

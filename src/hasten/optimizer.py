@@ -185,7 +185,7 @@ def _split(plan: Plan, stages: Collection[Stage], what: str) -> tuple[Plan, list
 
 
 def _changed_by(stage: Stage) -> str:
-    if stage in (Stage.DATA, Stage.TRANSFER):
+    if stage in (Stage.BATCH, Stage.DATA, Stage.TRANSFER):
         return "how batches come"
     if stage in MODEL_STAGES:
         return "the model"

@@ -41,6 +41,7 @@ WHERE_IT_APPLIES: list[tuple[str, RawPart, str]] = [
     ("activation_checkpointing", {"keep": "nothing"}, "transformer"),
     ("activation_checkpointing", {"keep": "products"}, "convolutions"),
     ("attention", {"kernel": "flash", "masks": "simplify"}, "transformer"),
+    ("batch_size", {"times": 2, "learning_rate": "sqrt"}, "perceptron"),
     ("batched_loader", {}, "perceptron"),
     ("compile", {"backend": "aot_eager", "cache_dir": "compiled"}, "perceptron"),
     ("compile", {"backend": "aot_eager", "regions": "blocks"}, "transformer"),

@@ -219,6 +219,7 @@ def test_techniques_are_listed_in_the_order_in_which_they_compose() -> None:
     register_technique(Polish)
     names = [each.name for each in all_techniques()]
     assert names == [
+        "batch_size",
         "resident_data",
         "batched_loader",
         "loader_workers",

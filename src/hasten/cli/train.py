@@ -202,6 +202,8 @@ def _from_recipe(task: str, path: Path, wishes: "Wishes") -> "tuple[Plan, Recipe
     if differences:
         fix = f"Tune again here: hasten tune {task}"
         raise other_machine(str(path), differences, fix=fix)
+    if recipe.changes_training is not None:
+        _note(f"{path} changes the training: {recipe.changes_training.changes}")
     if recipe.task != task:
         _note(f"{path} was proven for {recipe.task}, so what it claims is not compared")
         return wishes.over(recipe.as_plan()), None
@@ -209,7 +211,9 @@ def _from_recipe(task: str, path: Path, wishes: "Wishes") -> "tuple[Plan, Recipe
     if plan != recipe.as_plan():
         _note(f"the flags change the plan of {path}, so what it claims is not compared")
         return plan, None
-    speed = recipe.speed
+    speed, changed = recipe.speed, recipe.changes_training
+    if speed is None or changed is not None:
+        return plan, None  # the speed that it claims is that of the training as it was
     return plan, RecipeClaim(path=str(path), ratio=speed.ratio, rows_per_s=speed.rows_per_s)
 
 

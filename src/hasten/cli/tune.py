@@ -35,6 +35,12 @@ from hasten.cli.output import print_json, print_rich
 @click.option(
     "--memory", metavar="SIZE", help="The most that a step's tensors may take, such as 12GB."
 )
+@click.option(
+    "--allow",
+    type=click.Choice(["batch-size"]),
+    multiple=True,
+    help="What may change in the training, if it is sooner at the same target.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
 @as_json
 @click.pass_context
@@ -45,6 +51,7 @@ def tune(
     minutes: float,
     goal: Literal["speed", "memory"],
     memory: str | None,
+    allow: tuple[Literal["batch-size"], ...],
     seed: int,
     as_json: bool,
 ) -> None:
@@ -70,6 +77,7 @@ def tune(
                 minutes=minutes,
                 seed=seed,
                 aim=aim,
+                allow=allow,
                 tell=progress.show,
                 warn=progress.warn,
             )

@@ -35,6 +35,7 @@ from hasten.measure.replay import measure_bounds
 from hasten.measure.resuming import train_for
 from hasten.measure.seeded import train_seed
 from hasten.measure.syncs import find_syncs
+from hasten.measure.target import train_to_target
 from hasten.measure.work import count_work
 from hasten.records.applied import Applied
 from hasten.records.finding import Place
@@ -115,6 +116,8 @@ class Child:
                 return self._repeat(request)
             case messages.TrainSeed():
                 return train_seed(self._build(request.task, request.seed), request)
+            case messages.TrainToTarget():
+                return train_to_target(self._build(request.task, request.seed), request)
             case messages.TrainFor():
                 return train_for(request)
 

@@ -335,6 +335,35 @@ class SeedTrained(Reply, frozen=True, kw_only=True):
     elapsed_s: float
 
 
+class TrainToTarget(Request, frozen=True, kw_only=True):
+    """A training from a seed of its own, looked at each time that so many more rows are done; it
+    ends where the target is reached, or something is not finite."""
+
+    task: str
+    plan: Plan
+    seed: int
+    every_rows: int
+    checkpoints: int
+    target: dict[str, float] | None = None
+    """None: there is none, and all checkpoints are gone to."""
+    limit_s: float
+    """Where it is spent the training ends, wherever it is."""
+
+
+Ended = Literal["in_the_end", "reached", "not_finite", "out_of_time"]
+
+
+class TargetTrained(Reply, frozen=True, kw_only=True):
+    course: tuple[dict[str, float], ...]
+    """At each checkpoint: the training loss since the last one, and the evaluation's figures."""
+    rows: tuple[int, ...]
+    """Done at each checkpoint."""
+    higher: tuple[str, ...]
+    """Figures that are the better the higher they are."""
+    ended: Ended
+    applied: tuple[Applied, ...]
+
+
 class TrainFor(Request, frozen=True, kw_only=True):
     """Train from the beginning, or go on from the checkpoint in the folder, and save the end."""
 
@@ -385,6 +414,7 @@ AnyRequest = (
     | Trace
     | Repeat
     | TrainSeed
+    | TrainToTarget
     | TrainFor
 )
 AnyReply = (
@@ -408,6 +438,7 @@ AnyReply = (
     | CandidateTraced
     | Repeated
     | SeedTrained
+    | TargetTrained
     | Trained
     | Failed
 )

@@ -13,6 +13,7 @@ from hasten.records.kinds import shown
 from hasten.records.measurement import Memory
 from hasten.records.plan import Plan, RawPart, Rung
 from hasten.records.record import Record, from_builtins, parse_toml
+from hasten.records.target import ChangedTraining, TimeToTarget
 from hasten.records.traits import Traits
 from hasten.records.trial import Trial
 from hasten.records.tuning import FASTER, Aim, Diagnosed, Spent, Worth
@@ -45,8 +46,12 @@ class Recipe(Record, frozen=True, kw_only=True):
     hasten: str
     evidence_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     plan: dict[str, RawPart]
-    speed: RecipeSpeed
-    numerics: RecipeNumerics
+    changes_training: ChangedTraining | None = None
+    """Where the plan is another training: what of it, and what that is worth."""
+    speed: RecipeSpeed | None = None
+    """Of the plan without what changes the training, as are the numerics; None where that is the
+    naive one."""
+    numerics: RecipeNumerics | None = None
     environment: Environment
 
     def as_plan(self) -> Plan:
@@ -95,9 +100,24 @@ class Evidence(Record, frozen=True, kw_only=True):
     """Where the proof trained nothing; else they are in its parity."""
     memory: MemoryClaim | None = None
     """Where the tuning was told to mind it."""
+    larger_batch: tuple[Trial, ...] = ()
+    """Larger batches on top of the plan, where that was allowed: judged by time to target alone."""
     spent: Spent
     proven_again: str = ""
     """When the search was made whose plan was proven again here; empty where this is that."""
+
+    def changed(self) -> Trial | None:
+        """What changes the training and was proven to be worth it; None where nothing was."""
+        return next((each for each in self.larger_batch if each.outcome == "kept"), None)
+
+    def sooner(self) -> TimeToTarget | None:
+        changed = self.changed()
+        return changed.target if changed else None
+
+    def whole_plan(self) -> Plan:
+        """With what changes the training, which ``plan`` is without."""
+        changed = self.changed()
+        return changed.candidate.plan_on(changed.on) if changed else self.plan
 
     def naive(self) -> Diagnosed:
         return self.diagnosed[0]

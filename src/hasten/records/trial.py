@@ -7,6 +7,7 @@ import msgspec
 from hasten.records.applied import Applied
 from hasten.records.plan import NAIVE, Plan, RawPart, Rung
 from hasten.records.record import Record
+from hasten.records.target import TimeToTarget
 from hasten.records.verdict import Comparison, NumericsClaim
 
 Outcome = Literal[
@@ -14,6 +15,7 @@ Outcome = Literal[
     "not_faster",
     "not_smaller",
     "too_large",
+    "missed_target",
     "no_verdict",
     "refuted",
     "not_proven",
@@ -98,6 +100,8 @@ class Trial(Record, frozen=True, kw_only=True):
     applied: tuple[Applied, ...] = ()
     peak_bytes: int | None = None
     """Of a step's tensors under the plan, where memory is minded."""
+    target: TimeToTarget | None = None
+    """Of a candidate that changes the training, where it was judged."""
 
     def key(self) -> str:
         """Of a change to a plan: the same in another search."""

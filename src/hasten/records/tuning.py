@@ -79,6 +79,7 @@ class Spent(Record, frozen=True, kw_only=True):
     proof_s: float = 0.0
     curves_s: float = 0.0
     """Trainings whose losses are drawn, where the proof has none."""
+    larger_batch_s: float = 0.0
 
     def total_s(self) -> float:
         return math.fsum(getattr(self, name) for name in self.__struct_fields__)

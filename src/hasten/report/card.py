@@ -21,6 +21,7 @@ from hasten.report.tuning import (
     use_it,
     worth_of,
 )
+from hasten.report.tuning_target import TITLE, claimed, trial_row
 
 STYLES: dict[Tone, str] = {"good": "green", "bad": "red", "doubt": "yellow", "plain": ""}
 CARRY = " " * len("PROVEN  ")
@@ -32,8 +33,10 @@ def tune_card(evidence: Evidence, out: str) -> RenderableType:
     sections += _section("Tried, each on top of what was kept before it", _trials(evidence))
     if evidence.numerics is not None:
         sections += _section("Is it the same training?", _checks(evidence.numerics))
-    if evidence.outcome == "recipe":
+    if evidence.outcome == "recipe" and evidence.speed is not None:
         sections += _section("What it is worth", _worth(evidence))
+    if evidence.larger_batch:
+        sections += _section(TITLE, _larger_batch(evidence))
     sections += _section("Next", Text("\n".join(_next(evidence, printable(out)))))
     return Group(*sections)
 
@@ -88,6 +91,21 @@ def _worth(evidence: Evidence) -> RenderableType:
     for name, words in worth_of(evidence, evidence.speed):
         table.add_row(name, Text(printable(words)))
     return table
+
+
+def _larger_batch(evidence: Evidence) -> RenderableType:
+    claim = evidence.sooner()
+    tried = _grid()
+    for trial in evidence.larger_batch:
+        name, ratio, outcome, why = trial_row(trial)
+        style = STYLES[TONES.get(trial.outcome, "doubt")]
+        tried.add_row(Text(name), ratio, Text(outcome, style=style), Text(printable(why)))
+    if claim is None:
+        return tried
+    table = _grid()
+    for name, words in claimed(claim):
+        table.add_row(name, Text(printable(words)))
+    return Group(table, tried)
 
 
 def _next(evidence: Evidence, out: str) -> list[str]:

@@ -15,6 +15,7 @@ TONES: dict[Outcome, Tone] = {
     "refuted": "bad",
     "failed": "bad",
     "out_of_memory": "bad",
+    "missed_target": "bad",
 }
 """Of a trial; all others are in doubt."""
 VERDICT_TONES: dict[Verdict, Tone] = {"proven": "good", "not_proven": "doubt", "refuted": "bad"}
@@ -43,6 +44,11 @@ def headline(evidence: Evidence) -> Headline:
             claim, beside = _smaller(evidence.task, evidence.memory), f"{_pace(speed)}, "
         beside += f"99 % interval {interval(speed.low, speed.high)}"
         return Headline("PROVEN", "good", claim, (beside, f"and {same} ({numerics.rung})"))
+    sooner = evidence.sooner()
+    if evidence.outcome == "recipe" and sooner is not None:
+        claim = f"{evidence.task} is at its target {sooner.ratio:.2f}x as soon"
+        beside = f"99 % interval {interval(sooner.low, sooner.high)}"
+        return Headline("PROVEN", "good", claim, (beside, f"by another training: {sooner.changes}"))
     claim = f"{evidence.task}: {evidence.why}"
     if evidence.outcome == "nothing_to_gain":
         return Headline("NOTHING TO GAIN", "plain", claim)
@@ -122,5 +128,9 @@ def use_it(out: str) -> str:
 
 
 def check_it(evidence: Evidence, out: str) -> str:
+    """What changes the training is proven by trainings, which only tuning does."""
+    if evidence.changed() is not None:
+        task = shlex.quote(printable(evidence.task))
+        return f"hasten tune {task} --allow batch-size --out {shlex.quote(out)}"
     task, recipe = shlex.quote(printable(evidence.task)), shlex.quote(f"{out}/recipe.toml")
     return f"hasten prove {task} {recipe}"

@@ -176,9 +176,8 @@ def _aim(aim: Aim) -> str:
 
 def reproduce(evidence: Evidence, out: str) -> Section:
     task = shlex.quote(printable(evidence.task))
-    again = (
-        f"hasten tune {task}{_aim(evidence.aim)} --seed {evidence.seed} --out {shlex.quote(out)}"
-    )
+    aim = _aim(evidence.aim) + (" --allow batch-size" if evidence.larger_batch else "")
+    again = f"hasten tune {task}{aim} --seed {evidence.seed} --out {shlex.quote(out)}"
     proven = evidence.outcome == "recipe"
     commands = [again, check_it(evidence, out)] if proven else [again]
     blocks: list[Block] = [Commands(tuple(commands))]

@@ -6,14 +6,18 @@ from hasten.report.text import duration
 from hasten.report.tuning import worth_of
 from hasten.report.tuning_proof import findings, reproduce, same_training, trials, untried
 from hasten.report.tuning_speed import break_even, gain, memory, step_time
+from hasten.report.tuning_target import claimed, larger_batch
 
 
 def key_figures(evidence: Evidence) -> list[tuple[str, str]]:
     """What stands beside the verdict. Only a proven claim has a worth."""
+    claim = evidence.sooner()
+    changed = claimed(claim)[:2] if claim else []
     if evidence.outcome == "recipe" and evidence.speed is not None:
-        return [*worth_of(evidence, evidence.speed), ("plan", str(evidence.plan))]
+        return [*changed, *worth_of(evidence, evidence.speed), ("plan", str(evidence.plan))]
     tried = sum(each.comparison is not None for each in evidence.trials)
     return [
+        *changed,
         ("changes timed", str(tried)),
         ("tuning took", duration(evidence.spent.total_s())),
     ]
@@ -21,6 +25,7 @@ def key_figures(evidence: Evidence) -> list[tuple[str, str]]:
 
 def tune_sections(evidence: Evidence, out: str) -> list[Section]:
     return [
+        *larger_batch(evidence),
         gain(evidence),
         step_time(evidence),
         findings(evidence),

@@ -29,6 +29,7 @@ SPENT = {
     "confirmation_s": "confirming in fresh processes",
     "proof_s": "proving that the training stays the same",
     "curves_s": "training seeds for the loss curves",
+    "larger_batch_s": "larger batches",
 }
 SHORTEST_S = 0.1
 """What took less was not done."""
@@ -45,7 +46,9 @@ def gain(evidence: Evidence) -> Section:
     if kept or evidence.speed is not None:
         blocks += _waterfall(evidence, kept)
     else:
-        blocks.append(Words("Nothing was kept: the training is as it was."))
+        blocks.append(
+            Words(f"Nothing was kept{_at_this_batch(evidence)}: the training is as it was.")
+        )
     if evidence.confirmation is not None and evidence.confirmation.failure:
         blocks.append(Words(f"Fresh processes did not finish: {evidence.confirmation.failure}."))
     blocks += _parts(evidence)
@@ -56,6 +59,10 @@ def gain(evidence: Evidence) -> Section:
             make_grid(("dropped", "why"), rows),
         ]
     return Section("From naive to final", tuple(blocks))
+
+
+def _at_this_batch(evidence: Evidence) -> str:
+    return " at the task's own batch" if evidence.larger_batch else ""
 
 
 def _waterfall(evidence: Evidence, kept: list[Trial]) -> list[Block]:
@@ -209,7 +216,8 @@ def break_even(evidence: Evidence) -> Section:
     blocks: list[Block] = []
     speed = evidence.speed
     if speed is None or evidence.outcome != "recipe":
-        words = "There is no proven plan, so that nothing pays back what tuning took"
+        proven = f"There is no proven plan{_at_this_batch(evidence)}"
+        words = f"{proven}, so that nothing pays back what tuning took"
         blocks.append(Words(f"{words}: {took}."))
     else:
         alone = warm_up_paid_back(speed)

@@ -20,6 +20,7 @@ from hasten.runtime.rewind import Rewind
 from hasten.runtime.snapshot import Snapshot
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import host_random_state, same_host_random_state
+from hasten.techniques.technique import Stage
 
 if TYPE_CHECKING:
     from hasten.runtime.run import Run
@@ -96,21 +97,24 @@ def _watch(run: "Run", host_before: dict[str, Any]) -> None:
 
 def _redo_without_guilty(run: "Run", batch: Any, failure: Exception) -> Tensor:
     _let_go(failure)
-    names = [live.technique for live in run.effects]
+    # The size of a batch is the training's, and this one has it already: it is never left out.
+    stay = sum(live.stage is Stage.BATCH for live in run.effects)
+    names = [live.technique for live in run.effects[stay:]]
     take_over_scale = _keep_scale(run.pipeline)
-    undo_all(run.effects)
+    _undo_from(run, stay)
     plain, host = Snapshot(run.pipeline), host_random_state()
     _try_plain(run, batch, names, take_over_scale)
     for guilty in _suspects(run, names):
         plain.restore()
         kept = [name for name in names if name not in guilty]
         try:
-            run.effects, skipped = apply_plan(run.pipeline, _only(run.plan, kept))
+            effects, skipped = apply_plan(run.pipeline, _only(run.plan, kept))
+            run.effects += effects
             take_over_scale()
             loss = run.pipeline.step(batch)
         except Exception as error:  # noqa: BLE001  # as above
             _let_go(error)
-            undo_all(run.effects)
+            _undo_from(run, stay)
             continue
         if not guilty:
             run.hiccups.append(_brief(failure))
@@ -180,13 +184,19 @@ def _drop(run: "Run", reasons: dict[str, str]) -> bool:
     out of order. Returns whether nothing had to be applied again.
     """
     lowest = next(place for place, live in enumerate(run.effects) if live.technique in reasons)
-    above = run.effects[lowest:]
-    del run.effects[lowest:]
-    again = [live.technique for live in above if live.technique not in reasons]
+    above = [live.technique for live in run.effects[lowest:]]
+    again = [name for name in above if name not in reasons]
     take_over_scale = _keep_scale(run.pipeline)
-    undo_all(above)
+    _undo_from(run, lowest)
     _record(run, reasons)
     return _apply_again(run, again, take_over_scale)
+
+
+def _undo_from(run: "Run", place: int) -> None:
+    """Of the effects, those from this place on."""
+    above = run.effects[place:]
+    del run.effects[place:]
+    undo_all(above)
 
 
 def _keep_scale(pipeline: Pipeline) -> Callable[[], None]:

@@ -16,6 +16,7 @@ from hasten.records.traits import Traits
 from hasten.records.trial import Offer
 from hasten.techniques.activation_checkpointing import ActivationCheckpointingTechnique
 from hasten.techniques.attention import AttentionTechnique
+from hasten.techniques.batch_size import BatchSizeTechnique
 from hasten.techniques.batched_loader import BatchedLoaderTechnique
 from hasten.techniques.compile import CompileTechnique
 from hasten.techniques.convolution_search import ConvolutionSearchTechnique
@@ -68,6 +69,7 @@ def register_technique(technique: type[Technique[Any]]) -> type[Technique[Any]]:
 BUNDLED: tuple[type[Technique[Any]], ...] = (
     ActivationCheckpointingTechnique,
     AttentionTechnique,
+    BatchSizeTechnique,
     BatchedLoaderTechnique,
     CompileTechnique,
     ConvolutionSearchTechnique,

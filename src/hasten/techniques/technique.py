@@ -21,31 +21,33 @@ class Part(Record, frozen=True, kw_only=True):
 class Stage(IntEnum):
     """The order in which techniques compose; each works on what the ones before it left."""
 
-    DATA = 0
+    BATCH = 0
+    """How many rows an update is of."""
+    DATA = 1
     """Which loader gives the batches."""
-    TRANSFER = 1
+    TRANSFER = 2
     """How they come to the device."""
-    INIT = 2
+    INIT = 3
     """The weights at the start."""
-    LAYOUT = 3
+    LAYOUT = 4
     """How weights and batches lie in memory."""
-    CHECKPOINTING = 4
+    CHECKPOINTING = 5
     """What is kept for the backward pass."""
-    COMPILE = 5
+    COMPILE = 6
     """The model as compiled code."""
-    PRECISION = 6
+    PRECISION = 7
     """Types of arithmetic; this and the next surround the forward pass, compiled or not."""
-    ATTENTION = 7
+    ATTENTION = 8
     """Which kernel attends."""
-    SHARD = 8
+    SHARD = 9
     """Where the weights lie."""
-    OPTIMIZER = 9
+    OPTIMIZER = 10
     """How the update is computed."""
-    ACCUMULATION = 10
+    ACCUMULATION = 11
     """In how many pieces a batch is computed."""
-    GRAPH = 11
+    GRAPH = 12
     """The step as a graph."""
-    READINGS = 12
+    READINGS = 13
     """Figures of steps that are done."""
 
 

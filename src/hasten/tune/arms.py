@@ -7,7 +7,7 @@ from pathlib import Path
 from hasten.errors import HastenError
 from hasten.measure.lab import Lab, Subject
 from hasten.measure.messages import Described
-from hasten.records.plan import NAIVE, Plan
+from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.recipe import Recipe, other_machine, read_recipe
 from hasten.records.record import unknown_name
 from hasten.records.saved_bench import REFERENCE_ARM
@@ -34,6 +34,8 @@ def find_arms(lab: Lab, a: str, b: str, tell: Callable[[str], None]) -> Arms:
     described = lab.describe({name: recipe.as_plan() for name, recipe in recipes.items()})
     found = [_arm_named(name, described, recipes) for name in (a, b)]
     _refuse_what_cannot_apply((a, b), described)
+    for name, arm in zip((a, b), found, strict=True):
+        _refuse_another_training(name, plan_of(arm), described)
     for arm in found:
         if isinstance(arm, Subject) and arm.task not in (lab.task, REFERENCE_TASK):
             tell(f"building {arm} and running one step")
@@ -61,6 +63,16 @@ def _arm_named(name: str, described: Described, recipes: dict[str, Recipe]) -> P
     if name not in plans:
         raise unknown_name("arm", name, [*plans, "a recipe.toml", "another TASK"])
     return plans[name]
+
+
+def _refuse_another_training(name: str, plan: Plan, described: Described) -> None:
+    for technique in plan.parts:
+        if described.rungs[technique] is Rung.CHANGES_TRAINING:
+            raise HastenError(
+                f"{name} is another training by {technique}: its speed says nothing of its worth.",
+                fix="Bench it without that part. A larger batch is judged by"
+                " hasten tune TASK --allow batch-size.",
+            )
 
 
 def _refuse_what_cannot_apply(arms: tuple[str, str], described: Described) -> None:

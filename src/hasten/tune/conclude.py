@@ -104,6 +104,21 @@ def proven_again(
     )
 
 
+def with_larger_batch(evidence: Evidence, trials: Sequence[Trial], spent: Spent) -> Evidence:
+    """What larger batches have come to. It takes nothing back that was claimed without them."""
+    found = msgspec.structs.replace(evidence, larger_batch=tuple(trials), spent=spent)
+    claim = found.sooner()
+    if evidence.outcome == "recipe":
+        return found
+    if claim is not None:
+        why = "sooner at the same target over seeds, as another training"
+        return msgspec.structs.replace(found, outcome="recipe", verdict="proven", why=why)
+    if evidence.outcome == "nothing_to_gain" and any(each.outcome in IN_DOUBT for each in trials):
+        why = f"{evidence.why}; no verdict on a larger batch"
+        return msgspec.structs.replace(found, outcome="unproven", why=why)
+    return found
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 

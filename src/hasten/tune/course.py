@@ -29,8 +29,9 @@ USUAL_PARTS = 3
 class Course:
     """Tells of each thing that is begun."""
 
-    def __init__(self, tell: Callable[[Doing], None]) -> None:
-        self._tell = tell
+    def __init__(self, tell: Callable[[Doing], None], *, larger_s: float = 0.0) -> None:
+        """``larger_s`` for larger batches, where these are allowed."""
+        self._tell, self._larger_s = tell, larger_s
         self._phase: Phase = "measuring"
         self._entered = self._told = time.monotonic()
         self._expected: dict[Phase, float] = {}
@@ -77,6 +78,7 @@ class Course:
             "confirming": self._comparison_s(FIRST_S)
             + (PAIRS - 1) * self._comparison_s(LOOKS_S[-1])
             + CURVES_S,
+            "enlarging": self._larger_s,
         }
 
     def _comparison_s(self, limit_s: float) -> float:

@@ -20,6 +20,7 @@ from hasten.records.recipe import (
     RecipeSpeed,
 )
 from hasten.records.record import to_json, to_toml
+from hasten.records.target import ChangedTraining
 from hasten.report.markdown import tune_markdown
 from hasten.report.page import tune_page
 
@@ -65,30 +66,54 @@ def write_report(folder: Path, evidence: Evidence, warn: Callable[[str], None]) 
 
 
 def make_recipe(evidence: Evidence, evidence_sha256: str) -> Recipe:
-    if evidence.speed is None or evidence.numerics is None:
-        raise AssertionError("a recipe is made of two claims")
+    speed, numerics = evidence.speed, evidence.numerics
+    if (speed is None or numerics is None) and evidence.sooner() is None:
+        raise AssertionError("a recipe is made of two claims, or of one on time to target")
     return Recipe(
         format=RECIPE_FORMAT,
         task=evidence.task,
         created=evidence.created,
         hasten=__version__,
         evidence_sha256=evidence_sha256,
-        plan=evidence.plan.parts,
-        speed=RecipeSpeed(
-            verdict=evidence.speed.verdict,
-            ratio=round(evidence.speed.ratio, 4),
-            low=round(evidence.speed.low, 4),
-            high=round(evidence.speed.high, 4),
-            rows_per_s=round(evidence.speed.b_rows_per_s, 4),
+        plan=evidence.whole_plan().parts,
+        changes_training=_changed(evidence),
+        speed=None
+        if speed is None
+        else RecipeSpeed(
+            verdict=speed.verdict,
+            ratio=round(speed.ratio, 4),
+            low=round(speed.low, 4),
+            high=round(speed.high, 4),
+            rows_per_s=round(speed.b_rows_per_s, 4),
         ),
-        numerics=RecipeNumerics(verdict=evidence.numerics.verdict, rung=evidence.numerics.rung),
+        numerics=None
+        if numerics is None
+        else RecipeNumerics(verdict=numerics.verdict, rung=numerics.rung),
         environment=evidence.environment,
     )
 
 
+def _changed(evidence: Evidence) -> ChangedTraining | None:
+    trial, claim = evidence.changed(), evidence.sooner()
+    if trial is None or claim is None:
+        return None
+    return ChangedTraining(
+        technique=trial.candidate.technique,
+        changes=claim.changes,
+        verdict=claim.verdict,
+        times_as_soon=round(claim.ratio, 4),
+        low=round(claim.low, 4),
+        high=round(claim.high, 4),
+    )
+
+
 def recipe_text(recipe: Recipe) -> str:
-    head = f"#:schema ./{SCHEMA}\n# Made by hasten tune; the evidence is in {EVIDENCE}.\n\n"
-    return head + to_toml(recipe)
+    head = f"#:schema ./{SCHEMA}\n# Made by hasten tune; the evidence is in {EVIDENCE}.\n"
+    changed = recipe.changes_training
+    if changed is not None:
+        head += f"# It changes the training: {changed.changes}.\n"
+        head += f"# Without [plan.{changed.technique}] it is the training as it was.\n"
+    return f"{head}\n{to_toml(recipe)}"
 
 
 def refuse_unusable(folder: Path) -> None:

@@ -44,7 +44,8 @@ def prove_plan(
         changing = next(name for name in plan.parts if rungs[name] is rung)
         raise HastenError(
             f"{changing} changes the training, which is nothing to prove.",
-            fix="Take that part out of the plan.",
+            fix="Take that part out of the plan to prove the rest. A larger batch is judged by"
+            " hasten tune TASK --allow batch-size.",
         )
     claim = prove_steps(prover, plan, rungs)
     if rung is not Rung.PARITY or claim.verdict != "proven":

@@ -84,7 +84,8 @@ class Search:
         self._arm: Arm | None = None
         self._tried: dict[str, list[Trial]] = {}
         # Many candidates give many chances to win by luck: each gets its share of the error.
-        chances = MOST_TRIES * sum(len(offer.parts) for offer in offers)
+        tried = [each for each in offers if each.rung is not Rung.CHANGES_TRAINING]
+        chances = MOST_TRIES * sum(len(offer.parts) for offer in tried)
         self._confidence = 1 - (1 - CONFIDENCE) / max(chances, 1)
         self.trials: list[Trial] = []
         self.plan = NAIVE

@@ -7,7 +7,15 @@ from typing import Literal
 
 from hasten.records.tuning import Spent
 
-Part = Literal["measuring_s", "search_s", "ablation_s", "confirmation_s", "proof_s", "curves_s"]
+Part = Literal[
+    "measuring_s",
+    "search_s",
+    "ablation_s",
+    "confirmation_s",
+    "proof_s",
+    "curves_s",
+    "larger_batch_s",
+]
 
 
 class Stopwatch:

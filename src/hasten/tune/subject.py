@@ -35,9 +35,9 @@ def earlier_recipe(folder: Path, subject: Subject) -> Evidence | None:
         recipe = read_recipe(folder / RECIPE)
     except (OSError, HastenError):
         return None  # there is none that could be used, and a new one will be written
-    same = evidence.subject == subject.digest() and recipe.as_plan() == evidence.plan
+    same = evidence.subject == subject.digest() and recipe.as_plan() == evidence.whole_plan()
     tied = recipe.evidence_sha256 == hashlib.sha256(content).hexdigest()
-    return evidence if evidence.outcome == "recipe" and same and tied else None
+    return evidence if evidence.speed and evidence.outcome == "recipe" and same and tied else None
 
 
 def _digest(place: Place) -> str:
