@@ -182,7 +182,7 @@ def test_a_key_that_is_a_target_is_a_key_like_any_other() -> None:
             'numerics.rung = "exact" is not known;'
             ' it takes "bitwise" or "rounding" or "parity" or "changes_training".',
         ),
-        (("speed",), [], "speed = [] is a list; it takes a table."),
+        (("speed",), [], "speed = [] is a list; it takes a table or nothing."),
         (("plan", "compile"), 3, "plan.compile = 3 is a whole number; it takes a table."),
         (
             ("plan", "compile", "mode"),

@@ -14,6 +14,7 @@ import pytest
 from hasten import flow
 from hasten.flow import tune
 from hasten.records.plan import NAIVE, Rung
+from hasten.records.progress import Doing
 from hasten.records.recipe import read_recipe
 from hasten.records.trial import Trial
 from hasten.records.tuning import Subject
@@ -96,9 +97,9 @@ def test_a_recipe_of_another_torch_is_not_taken_for_one_of_this(
     made = tune(task, out=out, minutes=1)
     assert made.outcome == "recipe", made.why
 
-    def until_it_is_known(words: str) -> None:
-        told.append(words)
-        if words.startswith(("trying", "proving")):
+    def until_it_is_known(doing: Doing) -> None:
+        told.append(doing.what)
+        if doing.what.startswith(("trying", "proving")):
             raise StoppedError
 
     with pytest.raises(StoppedError):
@@ -140,8 +141,8 @@ def test_a_neighbour_that_comes_midway_makes_no_win(tmp_path: Path) -> None:
     """Fault 22: two arms that are the same, and every core taken once they are compared."""
     with ExitStack() as neighbours:
 
-        def tell(words: str) -> None:
-            if words.startswith("trying wakes"):
+        def tell(doing: Doing) -> None:
+            if doing.what.startswith("trying wakes"):
                 neighbours.enter_context(hogs(psutil.cpu_count() or 1))
 
         evidence = tune(f"{TASKS}/sleeping.py:sleeps_on", out=tmp_path, minutes=1, tell=tell)
