@@ -33,12 +33,17 @@ class Sleepy(torch.optim.SGD):
         return super().step(*args, **more)
 
 
+def whole_batches(rows: int, width: int, size: int) -> DataLoader[Any]:
+    """Fetched at once: there is nothing to gain by that."""
+    data = TensorDataset(torch.randn(rows, width), torch.randint(0, 4, (rows,)))
+    batches = BatchSampler(RandomSampler(data), size, drop_last=False)
+    return DataLoader(data, sampler=batches, batch_size=None)
+
+
 def task(forward: Callable[..., Tensor] | None = None) -> hasten.Task:
-    rows = TensorDataset(torch.randn(64, 8), torch.randint(0, 4, (64,)))
-    batches = BatchSampler(RandomSampler(rows), 8, drop_last=False)
     return hasten.Task(
         model=nn.Linear(8, 4),
-        data=DataLoader(rows, sampler=batches, batch_size=None),
+        data=whole_batches(rows=64, width=8, size=8),
         loss=nn.functional.cross_entropy if forward is None else None,
         forward=forward,
         optimizer=lambda parameters: Sleepy(parameters, lr=1e-3),
@@ -61,10 +66,9 @@ def sleeps_on() -> hasten.Task:
     """What wakes others changes nothing here: two arms are the same. They compute as well."""
     return hasten.Task(
         model=nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 4)),
-        data=(torch.randn(512, 256), torch.randint(0, 4, (512,))),
+        data=whole_batches(rows=512, width=256, size=128),
         loss=nn.functional.cross_entropy,
         optimizer=lambda parameters: Deaf(parameters, lr=1e-3),
-        batch_size=128,
     )
 
 
