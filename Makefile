@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check bench slow-test gpu-test schemas techniques-page docs clean
+.PHONY: demo test check bench slow-test gpu-test schemas techniques-page api-page docs clean
 
 demo: $(READY)  ## tune a bundled workload, from measuring to a proven recipe
 	$(BIN)/hasten tune gallery:bloom --out demo-out
@@ -22,6 +22,8 @@ bench: $(READY)  ## the measured claims of the docs; more than an hour on a quie
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/tune_gallery.py
+	$(BIN)/python benchmarks/nothing_to_gain.py
+	$(BIN)/python benchmarks/trials_curve.py
 	$(BIN)/python benchmarks/naive_scripts.py
 	$(BIN)/python benchmarks/encoders.py
 	$(BIN)/python benchmarks/loaders.py
@@ -39,6 +41,9 @@ schemas: $(READY)  ## the JSON Schemas in docs/schema, after a record has change
 
 techniques-page: $(READY)  ## docs/techniques.md, after a technique's text or settings have changed
 	$(BIN)/python docs/techniques.py
+
+api-page: $(READY)  ## docs/api.md, after a public name, a signature or a docstring has changed
+	$(BIN)/python docs/api.py
 
 docs: $(READY)  ## the docs as a site in site/
 	$(BIN)/mkdocs build --strict
