@@ -139,6 +139,13 @@ def test_a_block_has_as_many_steps_as_are_thrown_away_before_it(clock: FakeClock
     assert worker_a.steps == worker_b.steps == {6}
 
 
+def test_each_arm_fills_a_block_of_its_own(clock: FakeClock) -> None:
+    a, worker_a = _arm(clock, lambda: 0.020)
+    b, worker_b = _arm(clock, lambda: 0.001)
+    assert compare(a, b, seed=0).ratio == pytest.approx(20)
+    assert (worker_a.steps, worker_b.steps) == ({1}, {20})
+
+
 def test_cores_are_let_go_of_where_a_worker_fails(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,7 +115,7 @@ def compare(
     faster. With ``earlier`` comparisons of the same two it is over when all of them together
     decide.
     """
-    rounds = Rounds(a, b, steps=(block_steps(a, b),) * 2, seed=seed)
+    rounds = Rounds(a, b, steps=(block_steps(a, b), block_steps(b, a)), seed=seed)
     looks = [each for each in LOOKS_S if each < limit_s] + [limit_s]
     for look in looks:
         # Slow steps may go past the limit: fewer rounds than the minimum say nothing at all.
@@ -193,10 +193,11 @@ class Rounds:
         return Round(first=first, a_s=a_s, b_s=b_s)
 
 
-def block_steps(*arms: Arm) -> int:
-    """As many as a block of the slowest arm holds."""
-    step_s = max(arm.step_s for arm in arms)
-    return steps_of_block(step_s, max(arm.prefetched for arm in arms), arms[0].device)
+def block_steps(arm: Arm, beside: Arm | None = None) -> int:
+    """As many as its own block holds: in one of as few as a slow arm takes, a fast one would be
+    timed while it wakes up."""
+    prefetched = max(arm.prefetched, beside.prefetched if beside else 0)
+    return steps_of_block(arm.step_s, prefetched, arm.device)
 
 
 def steps_of_block(step_s: float, prefetched: int, device: str) -> int:
