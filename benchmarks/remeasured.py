@@ -1,29 +1,25 @@
 """How many times faster is a recipe than the naive training? By a plain loop, and nothing else.
 
-Each process builds the task, takes steps until it is warm, then takes steps for some seconds and
-divides rows by the clock. Processes follow each other in the order naive, tuned, tuned, naive, so
-that a machine that slows down evenly favours neither; the ratio is the median over the pairs.
-None of what tune measures with is used.
+Two fresh processes, one for each side, build the task and take steps until they are warm. Then they
+take turns of a second: rows divided by the clock. What they began with is drawn anew with each pair
+of processes. The ratio of a pair is the median over its turns, and the figure the median over the
+pairs. None of what tune measures with is used.
 """
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-WARM_S, SECONDS = 2.0, 4.0
+WARM_S, TURN_S, TURNS = 2.0, 1.0, 6
 
 
 def remeasure(task: str, recipe: Path, pairs: int) -> dict[str, Any]:
-    ratios = []
-    for number in range(pairs):
-        order = ("", str(recipe)) if number % 2 == 0 else (str(recipe), "")
-        rates = {each: _in_fresh_process(task, each) for each in order}
-        ratios.append(rates[str(recipe)] / rates[""])
+    ratios = [_ratio(task, str(recipe), odd=number % 2 == 1) for number in range(pairs)]
     return {
         "ratio": round(statistics.median(ratios), 3),
         "smallest": round(min(ratios), 3),
@@ -32,13 +28,43 @@ def remeasure(task: str, recipe: Path, pairs: int) -> dict[str, Any]:
     }
 
 
-def _in_fresh_process(task: str, recipe: str) -> float:
-    command = [sys.executable, __file__, task, "--recipe", recipe]
-    ended = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return float(json.loads(ended.stdout)["rows_per_s"])
+def _ratio(task: str, recipe: str, *, odd: bool) -> float:
+    with ExitStack() as ended:
+        sides = [ended.enter_context(_Side(task, each)) for each in ("", recipe)]
+        ratios = []
+        for turn in range(TURNS):
+            order = (0, 1) if (turn % 2 == 0) != odd else (1, 0)
+            rates = {side: sides[side].rows_per_s() for side in order}
+            ratios.append(rates[1] / rates[0])
+    return statistics.median(ratios)
 
 
-def rows_per_s(task: str, recipe: str) -> float:
+class _Side:
+    """A process that trains when it is asked to, and waits else."""
+
+    def __init__(self, task: str, recipe: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, task, "--recipe", recipe],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.rows_per_s()  # warm
+
+    def __enter__(self) -> "_Side":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._process.communicate()  # the end of its input ends it
+
+    def rows_per_s(self) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print("go", file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+
+def train_when_asked(task: str, recipe: str) -> None:
     import torch
 
     from hasten.records.plan import NAIVE
@@ -62,8 +88,10 @@ def rows_per_s(task: str, recipe: str) -> float:
             torch.cuda.synchronize()
         return rows / (time.perf_counter() - began)
 
-    train(WARM_S)
-    return train(SECONDS)
+    seconds = WARM_S
+    for _ in sys.stdin:
+        print(train(seconds), flush=True)
+        seconds = TURN_S
 
 
 def main() -> None:
@@ -71,7 +99,7 @@ def main() -> None:
     parser.add_argument("task")
     parser.add_argument("--recipe", default="", help="none for the naive training")
     arguments = parser.parse_args()
-    print(json.dumps({"rows_per_s": rows_per_s(arguments.task, arguments.recipe)}))
+    train_when_asked(arguments.task, arguments.recipe)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from hasten.records.measurement import Memory
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.verdict import Comparison
 from hasten.stats.paired import Interval, pooled
-from hasten.tune.confirm import FIRST_S, PAIRS, claim_speed, confirm
+from hasten.tune.confirm import FIRST_S, MOST_PAIRS, PAIRS, claim_speed, confirm, measure_noise
 from specimens import make_comparison
 
 FUSED = Plan(parts={"fused_optimizer": {}})
@@ -47,7 +47,7 @@ def _confirm(lab: PretendingLab) -> Any:
 
 
 def test_the_first_pair_is_short_and_the_second_is_judged_together_with_it() -> None:
-    lab = PretendingLab(pair(1.00, 1.05, 1.10), pair(1.03, 1.06, 1.09))
+    lab = PretendingLab(pair(1.00, 1.05, 1.10), pair(0.99, 1.06, 1.09))
     _confirm(lab)
     first, second = lab.asked
     assert (first["limit_s"], first["earlier"]) == (FIRST_S, [])
@@ -56,14 +56,45 @@ def test_the_first_pair_is_short_and_the_second_is_judged_together_with_it() -> 
     assert first["seed"] != second["seed"]
 
 
-def test_two_pairs_that_agree_prove_what_neither_does_alone() -> None:
-    one, other = pair(1.015, 1.05, 1.085), pair(1.015, 1.05, 1.085)
-    speed = claim_speed(_confirm(PretendingLab(one, other)), FLOOR)
+def test_pairs_that_agree_prove_what_none_does_alone() -> None:
+    one = pair(1.015, 1.05, 1.085)
+    lab = PretendingLab(*[one] * 3)
+    speed = claim_speed(_confirm(lab), FLOOR)
     assert speed is not None
     assert speed.verdict == "proven"
-    together = pooled([Interval(1.05, 1.015, 1.085)] * 2, offset=FLOOR - 1)
+    together = pooled([Interval(1.05, 1.015, 1.085)] * 3, offset=FLOOR - 1)
     assert (speed.low, speed.ratio, speed.high) == (together.low, together.ratio, together.high)
     assert one.low < FLOOR < speed.low
+    third = lab.asked[2]
+    assert (third["limit_s"], third["earlier"]) == (FIRST_S, []), "how pairs differ is what counts"
+
+
+@pytest.mark.parametrize(
+    ("others", "verdict"),
+    [
+        ([1.06, 1.72, 1.10, 1.42, 1.71, 1.15], "proven"),
+        ([0.90, 1.70, 0.95, 1.20, 0.90, 1.70], "not_proven"),
+    ],
+)
+def test_two_pairs_that_agree_by_luck_are_held_against_more(
+    others: list[float], verdict: str
+) -> None:
+    """Each steady in itself, as processes of small networks are."""
+    lab = PretendingLab(*[pair(0.99 * each, each, 1.01 * each) for each in (1.70, 1.69, *others)])
+    speed = claim_speed(_confirm(lab), FLOOR)
+    assert speed is not None
+    assert speed.verdict == verdict
+    assert speed.high / speed.low > 1.4, "it is as wide as they differ"
+    asked = range(PAIRS + 3, MOST_PAIRS) if verdict == "proven" else [MOST_PAIRS]
+    assert len(lab.asked) in asked
+
+
+def test_a_loss_is_held_against_a_third_pair_too() -> None:
+    lab = PretendingLab(*[pair(0.79, 0.80, 0.81)] * 3)
+    speed = claim_speed(_confirm(lab), FLOOR)
+    assert speed is not None
+    assert speed.verdict == "refuted"
+    assert len(lab.asked) == 3
 
 
 def test_one_lucky_pair_proves_nothing() -> None:
@@ -80,5 +111,23 @@ def test_no_claim_where_a_pair_failed_or_a_technique_did_not_run() -> None:
     confirmation = _confirm(PretendingLab(pair(1.2, 1.3, 1.4), crashed))
     assert (len(confirmation.pairs), confirmation.failure) == (PAIRS - 1, "It ended.")
     assert claim_speed(confirmation, FLOOR) is None
-    fell_back = PretendingLab(*[pair(1.2, 1.3, 1.4)] * PAIRS, outcome="fell_back")
+    fell_back = PretendingLab(*[pair(1.2, 1.3, 1.4)] * 3, outcome="fell_back")
     assert claim_speed(_confirm(fell_back), FLOOR) is None
+
+
+@pytest.mark.parametrize(
+    ("ratios", "taken", "controls"),
+    [
+        ((1.04,), 1.04, 1),
+        ((0.86, 1.01, 1.02), 1.02, 3),
+        ((1.2, 0.8, 1.01), 1.2, 3),
+    ],
+)
+def test_a_control_that_shows_much_is_not_taken_by_itself(
+    ratios: tuple[float, ...], taken: float, controls: int
+) -> None:
+    lab = PretendingLab(*map(make_comparison, ratios))
+    told: list[str] = []
+    found = measure_noise(lab, NAIVE, told.append)  # type: ignore[arg-type]
+    assert found.ratio == taken
+    assert len({each["seed"] for each in lab.asked}) == len(told) == controls

@@ -121,10 +121,10 @@ def test_slow_processes_and_slow_steps_are_learnt_from_the_control(
     course.learn(replace(make_comparison(), elapsed_s=CONTROL_S))
     course.foresee(2, 0.0)
     course.enter("measuring")
-    assert left(course) == pytest.approx(before + 4 * 7), "two of settling, two of confirming"
+    assert left(course) == pytest.approx(before + 5 * 7), "two of settling, three of confirming"
     course.tell("measuring the noise")
     clock.now += 100.0
     course.learn(replace(make_comparison(), elapsed_s=100.0))
     course.foresee(2, 0.0)
     course.enter("measuring")
-    assert left(course) == 4 * 100 + PROOF_S + CURVES_S
+    assert left(course) == 5 * 100 + PROOF_S + CURVES_S

@@ -42,6 +42,8 @@ MINIMUM_ROUNDS = FEWEST_BLOCKS * ROUNDS_PER_BLOCK
 FEWEST_TURNS = 4
 """Of rounds that are independent, being processes of their own."""
 RESAMPLES = 4000
+FEWEST_TOGETHER = 3
+"""Comparisons whose spread tells something: two may agree by luck."""
 LEAST_WEIGHT = 1 / 3
 """Of a pair, beside that of the surest, which must not carry a claim alone."""
 
@@ -101,8 +103,9 @@ def pooled(intervals: Sequence[Interval], offset: float) -> Interval:
 
     Each is off by its own noise, which its interval tells, and by what its two processes differ by
     for as long as they live, which it cannot tell: up to ``offset``, as a share. Independent errors
-    average out. Where ``offset`` is too little the comparisons disagree; so the interval covers at
-    least what each came to by itself.
+    average out. Where ``offset`` is too little the comparisons disagree; so the interval of two
+    covers at least what each came to by itself, and that of more is as wide as Student's of their
+    mean.
     """
     if len(intervals) == 1:
         return intervals[0]
@@ -118,8 +121,18 @@ def pooled(intervals: Sequence[Interval], offset: float) -> Interval:
     middle = weights @ middles
     below = np.linalg.norm(weights * np.hypot(middles - lows, kept))
     above = np.linalg.norm(weights * np.hypot(highs - middles, kept))
-    low, high = min(middle - below, middles.min()), max(middle + above, middles.max())
+    lowest, highest = _spread(middles)
+    low, high = min(middle - below, lowest), max(middle + above, highest)
     return Interval(*(float(each) for each in np.exp([middle, low, high])))
+
+
+def _spread(middles: np.ndarray) -> tuple[float, float]:
+    """By how they differ among themselves alone."""
+    if len(middles) < FEWEST_TOGETHER:
+        return float(middles.min()), float(middles.max())
+    error = float(np.std(middles, ddof=1)) / len(middles) ** 0.5
+    reach = critical_value(CONFIDENCE, len(middles) - 1) * error
+    return float(middles.mean()) - reach, float(middles.mean()) + reach
 
 
 def decide(interval: Interval, margin: float = MARGIN) -> Decision:

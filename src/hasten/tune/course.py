@@ -76,7 +76,7 @@ class Course:
             "settling": parts * self._comparison_s(EACH_S) if parts > 1 else 0.0,
             "proving": PROOF_S + parity_s,
             "confirming": self._comparison_s(FIRST_S)
-            + (PAIRS - 1) * self._comparison_s(LOOKS_S[-1])
+            + PAIRS * self._comparison_s(LOOKS_S[0])
             + CURVES_S,
             "enlarging": self._larger_s,
         }
