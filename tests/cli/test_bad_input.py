@@ -72,7 +72,7 @@ def test_a_bad_task_is_said_before_anything_is_written(
 
 def test_a_file_that_does_not_import_shows_the_users_own_traceback(tmp_path: Path) -> None:
     task = tmp_path / "broken.py"
-    task.write_text("import json\n\nnumbers = [1, 2]\nnumbers[5]\n")
+    task.write_text("import json\n\nnumbers = [1, 2]\nnumbers[5]\ndef make(): ...\n")
     ended = _hasten("tune", "broken.py:make", folder=tmp_path)
     assert ended.returncode == 2
     assert 'broken.py", line 4' in ended.stderr

@@ -58,6 +58,12 @@ class Fit:
         return self.asked[0]
 
 
+@pytest.fixture(autouse=True)
+def _any_name_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is trained; tests/cli/test_mistyped_tasks.py is about names."""
+    monkeypatch.setattr("hasten.task.names.refuse_unknown", lambda task: None)
+
+
 @pytest.fixture
 def fit(monkeypatch: pytest.MonkeyPatch) -> Fit:
     stand_in = Fit()
@@ -372,7 +378,9 @@ def train(wanted, stop, sinks):
     sinks.ended(summary)
     return summary
 
+import hasten.task.names
 import hasten.train.fit
+hasten.task.names.refuse_unknown = lambda task: None
 hasten.train.fit.train = train
 sys.argv[1:] = ["train", *sys.argv[1:]]
 from hasten.cli.main import main

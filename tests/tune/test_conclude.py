@@ -136,6 +136,24 @@ def test_what_was_not_waited_for_is_no_claim_that_there_is_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("bound", "outcome", "said"),
+    [
+        (1.042, "nothing_to_gain", "made the training faster by 4.2 % or more"),
+        (1.08, "unproven", "no verdict on compile"),
+    ],
+)
+def test_a_bound_within_the_noise_is_in_doubt_where_it_is_worth_the_wait(
+    bound: float, outcome: str, said: str
+) -> None:
+    trial = make_trial("compile", "below_noise")
+    trial = replace(trial, candidate=replace(trial.candidate, bound=bound))
+    slow = replace(make_trial("fused_optimizer", "not_faster"), comparison=make_comparison(0.9))
+    found, _, why = conclude([slow, trial], None, None, None)
+    assert found == outcome
+    assert why.endswith(said)
+
+
 def test_without_any_trial_there_is_nothing_to_gain() -> None:
     assert conclude([], None, None, None)[0] == "nothing_to_gain"
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from hasten.measure.compare import SMALL
 from hasten.records.plan import NAIVE, Rung
 from hasten.records.recipe import RECIPE_FORMAT, Confirmation, Evidence
 from hasten.records.trial import Outcome, Trial
@@ -163,7 +164,7 @@ def _too_large(memory: MemoryClaim | None) -> tuple[Verdict, str]:
 
 
 def _nothing_kept(trials: Sequence[Trial], aim: Aim) -> tuple[Conclusion, Verdict, str]:
-    doubtful = [each for each in trials if each.outcome in IN_DOUBT]
+    doubtful = [each for each in trials if each.outcome in IN_DOUBT and not _is_small(each)]
     if doubtful:
         names = ", ".join(each.candidate.technique for each in doubtful)
         return "unproven", "not_proven", f"no verdict on {names}"
@@ -177,8 +178,14 @@ def _nothing_kept(trials: Sequence[Trial], aim: Aim) -> tuple[Conclusion, Verdic
     return "nothing_to_gain", "not_proven", f"no change that was tried made the training {better}"
 
 
+def _is_small(trial: Trial) -> bool:
+    """What could gain so little that a search would not wait to see it."""
+    return trial.outcome == "below_noise" and trial.candidate.bound < SMALL
+
+
 def _left_open(trials: Sequence[Trial]) -> str:
     """Small gains that were not waited for."""
     measured = [each.comparison for each in trials if each.comparison]
-    most = max((each.high for each in measured if each.high >= 1 + each.margin), default=None)
-    return "" if most is None else f" by {100 * (most - 1):.1f} % or more"
+    most = [each.high for each in measured if each.high >= 1 + each.margin]
+    most += [each.candidate.bound for each in trials if _is_small(each)]
+    return f" by {100 * (max(most) - 1):.1f} % or more" if most else ""
