@@ -27,7 +27,7 @@ BRISK = f"""
 import sys
 sys.path.insert(0, {str(PLANTED.parents[1])!r})
 import quick
-quick.shorten(looks_s=(2.0, 4.0))
+quick.shorten(looks_s=(0.5, 1.0))
 from hasten.cli.main import main
 main()
 """
@@ -40,8 +40,8 @@ def _command(*arguments: str) -> list[str]:
 
 @pytest.mark.timeout(600)  # minutes of real measuring, which a busy machine stretches
 def test_a_killed_tune_goes_on_to_a_recipe_that_is_proven_again(tmp_path: Path) -> None:
-    """One long test: the whole chain on a task whose loader takes most of the step."""
-    task, out = f"{PLANTED}:slow_loader", tmp_path / "out"
+    """One long test: the whole chain on a task whose update takes most of the step."""
+    task, out = f"{PLANTED.with_name('sleeping.py')}:sleeps", tmp_path / "out"
     command = [sys.executable, "-c", BRISK, "tune", task, "--out", "out", "--minutes", "0.5"]
     killed = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
     _wait_until(lambda: _tried(out), "no trial was noted")
@@ -52,7 +52,7 @@ def test_a_killed_tune_goes_on_to_a_recipe_that_is_proven_again(tmp_path: Path) 
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "PROVEN" in ended.stdout
-    assert "data-wait" in ended.stdout
+    assert "slow-optimizer" in ended.stdout
     tried = _tried(out)
     assert tried[: len(before)] == before
     assert len(set(tried)) == len(tried), "nothing is tried twice"
@@ -62,7 +62,7 @@ def test_a_killed_tune_goes_on_to_a_recipe_that_is_proven_again(tmp_path: Path) 
     evidence = from_json(content, Evidence, where="evidence.json")
     assert recipe.evidence_sha256 == hashlib.sha256(content).hexdigest()
     assert evidence.verdict == "proven"
-    assert "batched_loader" in recipe.plan
+    assert "wakes" in recipe.plan
     assert evidence.speed is not None
     assert evidence.speed.low > evidence.speed.noise_floor >= 1.01
     assert [trial.key() for trial in evidence.trials] == tried

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 
+import brisk  # noqa: F401  # nothing here hangs on timing
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,25 +1,18 @@
 """A training whose optimizer sleeps, and a technique that wakes it.
 
 What that gains is far beyond any noise: so a tuning's words about it do not hang on timing.
-Measuring is cut short in the processes that load this file.
 """
 
 import time
 from collections.abc import Callable
 from typing import Any
 
+import brisk  # noqa: F401  # nothing here hangs on timing
 import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
 import hasten
-import hasten.measure.ceilings
-import hasten.measure.phases
-import hasten.measure.replay
-
-hasten.measure.replay.USUAL_S = 0.5
-hasten.measure.phases.ENOUGH_S = 0.5
-hasten.measure.ceilings.EACH_S = 0.02
 
 ASLEEP_S, AWAKE_S = 0.016, 0.002
 """Awake it still takes most of a step, so that nothing else is worth a trial."""
