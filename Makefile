@@ -8,8 +8,8 @@ READY := .venv/.ready
 demo: $(READY)  ## tune a bundled workload, from measuring to a proven recipe
 	$(BIN)/hasten tune gallery:bloom --out demo-out
 
-test: $(READY)  ## all tests that need no GPU
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(READY)  ## all tests that need no GPU; three at a time on two cores, as many wait for processes
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: $(READY)  ## lint, format, types, import layers, docs
 	$(BIN)/ruff check .
