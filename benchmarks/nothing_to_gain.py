@@ -10,19 +10,14 @@ Bar: "nothing to gain" of at least 19 in 20, and no false win. The file is writt
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from hasten.records.recipe import Evidence
-from hasten.records.record import from_json
 from optimal_tasks import TASKS
-from remeasured import remeasure
 from results_file import write_results
-from tune_gallery import figures_of
+from tune_gallery import tuned
 
 FILE = Path(__file__).with_name("optimal_tasks.py")
 NEEDED = 19 / 20
@@ -50,21 +45,12 @@ def main() -> None:
 def _row(name: str, minutes: float, pairs: int) -> dict[str, Any]:
     task = f"{FILE}:{name}"
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "hasten-out")
-        began = time.monotonic()
-        command = [sys.executable, "-m", "hasten", "tune", task, "--minutes", str(minutes)]
-        subprocess.run([*command, "--out", str(out)], check=False)
-        wall_s = time.monotonic() - began
-        evidence = from_json((out / "evidence.json").read_bytes(), Evidence, where=str(out))
-        again = None
-        if evidence.outcome == "recipe":
-            again = remeasure(task, out / "recipe.toml", pairs)
+        evidence, figures = tuned(task, Path(folder, "hasten-out"), minutes, pairs)
+    again = figures["again"]
     return {
         "name": name,
-        **figures_of(evidence),
+        **figures,
         "step_ms": round(1e3 * evidence.diagnosed[0].measurement.step_s(), 2),
-        "wall_s": round(wall_s, 1),
-        "again": again,
         "is_false_win": again is not None and again["ratio"] < REAL,
     }
 

@@ -50,6 +50,18 @@ def _folder(task: str, keep: Path | None) -> AbstractContextManager[Path | str]:
 
 
 def _row(task: str, out: Path, minutes: float, pairs: int) -> dict[str, Any]:
+    evidence, figures = tuned(task, out, minutes, pairs)
+    speed, again = evidence.speed, figures["again"]
+    inside = speed is None or again is None or speed.low <= again["ratio"] <= speed.high
+    return {
+        **figures,
+        "inside_its_interval": inside,
+        "is_slower": again is not None and again["ratio"] < 1,
+    }
+
+
+def tuned(task: str, out: Path, minutes: float, pairs: int) -> tuple[Evidence, dict[str, Any]]:
+    """By the real command; what it recommends is measured again, where there are to be pairs."""
     began = time.monotonic()
     command = [sys.executable, "-m", "hasten", "tune", task, "--minutes", str(minutes)]
     subprocess.run([*command, "--out", str(out)], check=False)
@@ -58,15 +70,7 @@ def _row(task: str, out: Path, minutes: float, pairs: int) -> dict[str, Any]:
     again = None
     if evidence.outcome == "recipe" and pairs:
         again = remeasure(task, out / "recipe.toml", pairs)
-    speed = evidence.speed
-    inside = speed is None or again is None or speed.low <= again["ratio"] <= speed.high
-    return {
-        **figures_of(evidence),
-        "wall_s": round(wall_s, 1),
-        "again": again,
-        "inside_its_interval": inside,
-        "is_slower": again is not None and again["ratio"] < 1,
-    }
+    return evidence, {**_figures(evidence), "wall_s": round(wall_s, 1), "again": again}
 
 
 def _misses(rows: list[dict[str, Any]]) -> str:
@@ -74,7 +78,7 @@ def _misses(rows: list[dict[str, Any]]) -> str:
     return f"{sum(not row['inside_its_interval'] for row in claims)} of {len(claims)}"
 
 
-def figures_of(evidence: Evidence) -> dict[str, Any]:
+def _figures(evidence: Evidence) -> dict[str, Any]:
     speed, spent = evidence.speed, evidence.spent
     return {
         "task": evidence.task,

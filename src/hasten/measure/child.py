@@ -199,6 +199,7 @@ class Child:
         numerics.switch_functional_dropout(on=not is_traced)
         if is_traced:
             numerics.switch_dropout_off(task.model)
+        if request.proof is not None:
             numerics.compute_in_whole_fp32()
         self._masks = MaskWatch(task.model) if request.watch_masks else None
         self._run = Run(Pipeline.from_task(task), request.plan)

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from hasten.measure.messages import Ended, TargetTrained, TrainToTarget
+from hasten.records.curves import TRAINING_LOSS, figure_name
 from hasten.runtime.evaluate import evaluate
 from hasten.runtime.run import Run
-from hasten.stats.target import TRAINING_LOSS, reached
+from hasten.stats.target import reached
 from hasten.task import batch as batches
 from hasten.task.pipeline import Pipeline
 from hasten.task.task import Task
@@ -53,7 +54,7 @@ class _Training:
         found = {TRAINING_LOSS: self._loss()}
         if self._task.evaluation_data is not None:
             figures = evaluate(self._task)
-            found |= {_named(name): value for name, value in figures.items()}
+            found |= {figure_name(name): value for name, value in figures.items()}
         if not all(map(math.isfinite, found.values())):
             return "not_finite"
         self.course.append(found)
@@ -74,7 +75,3 @@ class _Training:
         self._losses.clear()
         self._counts.clear()
         return float(weighted)
-
-
-def _named(figure: str) -> str:
-    return "evaluation loss" if figure == "loss" else figure

@@ -6,10 +6,17 @@ from hasten.records.record import Record
 
 POINTS = 40
 """Of a curve, at most."""
+TRAINING_LOSS = "training loss"
+"""The figure that every training has."""
 
 
 def steps_a_point(steps: int) -> int:
     return -(-steps // POINTS) or 1
+
+
+def figure_name(name: str) -> str:
+    """Of a figure of an evaluation, beside the training's loss."""
+    return "evaluation loss" if name == "loss" else name
 
 
 class SeedCurve(Record, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 
+from hasten.records.curves import TRAINING_LOSS
 from hasten.stats.paired import Interval
 from hasten.stats.student import critical_value
 
@@ -26,9 +27,6 @@ WINDOW = 4
 """A quarter of the first training: one checkpoint's loss alone is mostly its batches'."""
 LATE = CHECKPOINTS // 2
 """A target that was reached before is one of a loss that had ceased to fall: nothing to reach."""
-
-TRAINING_LOSS = "training loss"
-"""The figure that every course has."""
 
 Level = Mapping[str, float]
 

@@ -19,8 +19,8 @@ UNUSUAL = 1.05
 """Two identical arms that differ by more were disturbed, or the machine is like that: two more
 controls tell, and the one in the middle counts."""
 PAIRS, MOST_PAIRS = 2, 8
-"""Two processes keep an offset for as long as they live; a second pair has another one. On some
-machines, of some tasks, that is a fifth, and two pairs agree by luck: so what they claim is held
+"""Two processes keep an offset for as long as they live; a second pair has another one. Of small
+networks it can be far above the floor, and two pairs agree by luck: so what they claim is held
 against more of them, three in all at least, until it stands or so many have been run."""
 FIRST_S = 12.0
 """Of a pair. A small difference is left to the second one, and to both together."""

@@ -5,7 +5,7 @@ import statistics
 
 from hasten.measure import messages
 from hasten.measure.worker import Worker
-from hasten.records.curves import SeedCurve, steps_a_point
+from hasten.records.curves import TRAINING_LOSS, SeedCurve, figure_name, steps_a_point
 from hasten.records.plan import Plan
 
 LEAST_STEPS = 100
@@ -13,7 +13,6 @@ MOST_STEPS = 400
 """One epoch, but no fewer and no more than these, unless time ends it."""
 LAST = 4
 """The training loss is that of the last quarter: one step's alone is mostly its batch's."""
-TRAINING_LOSS = "training loss"
 
 
 def train_seed(
@@ -46,7 +45,7 @@ def curve_of(trained: messages.SeedTrained) -> SeedCurve:
     figures = {} if len(losses) < len(trained.losses) else {TRAINING_LOSS: _last(losses)}
     for name, value in trained.figures.items():
         if value is not None:
-            figures["evaluation loss" if name == "loss" else name] = value
+            figures[figure_name(name)] = value
     return SeedCurve(losses=tuple(_points(losses, len(trained.losses))), figures=figures)
 
 
