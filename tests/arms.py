@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from hasten.measure import numerics
+from hasten.measure.vague import VagueUpdates
 from hasten.records.plan import Plan
 from hasten.runtime.run import Run
 from hasten.stats.yardstick import ALLOWED, EPSILON, Excess, Norms, excess
@@ -36,7 +37,7 @@ def trace(
     form: Form,
     *,
     seed: int = 3,
-    perturbed_from: numerics.Quantities | None = None,
+    vague: VagueUpdates | None = None,
 ) -> Trace:
     run, found = Run(pipeline, plan), Trace()
     found.run = run
@@ -46,8 +47,9 @@ def trace(
             break
         before = {name: numerics._copied(p) for name, p in run.model.named_parameters()}
         found.losses.append(in_pieces(run, batch) if form == "pieces" else float(run.step(batch)))
-        if perturbed_from is not None:
-            numerics.turn_vague_updates(run.model, before, perturbed_from, number, EPSILON)
+        if vague is not None:
+            gradients = _quantities(run, number, before)[f"gradients {number}"]
+            vague.turn(run.model, before, gradients, number)
         found.steps |= _quantities(run, number, before)
     for live in run.effects:
         problem = live.effect.problem() if live.effect.problem is not None else None
@@ -164,11 +166,11 @@ def measure_yardstick(
         for name, each in pipeline.model.named_parameters()
     }
     plain = trace(pipeline, plan, form)
-    probes = []
+    probes, vague = [], VagueUpdates(plain.steps, epsilon)
     for probe in range(numerics.PROBES):
         pipeline = make()
         _perturb(pipeline.model, probe, epsilon)
-        probes.append(trace(pipeline, plan, form, perturbed_from=plain.steps))
+        probes.append(trace(pipeline, plan, form, vague=vague))
     moved = [numerics._differences(each.steps, plain.steps) for each in probes]
     return Yardstick(
         plain=plain,

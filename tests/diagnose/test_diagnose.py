@@ -23,6 +23,7 @@ from diagnose.profiles import (
     site,
     work,
 )
+from hasten.diagnose.diagnose import ANSWERED_BY
 from hasten.diagnose.shares import shares_of, without_syncs
 from hasten.diagnose.thresholds import (
     DATA_WAIT_SHARE,
@@ -78,10 +79,25 @@ def test_forward_and_backward_count_together() -> None:
 
 
 def test_findings_come_with_the_largest_bound_first() -> None:
-    found = find(phases(data_wait=0.3, forward=0.3, backward=0.2, optimizer=0.2))
+    found = find(phases(data_wait=0.28, forward=0.32, backward=0.2, optimizer=0.2))
     assert list(found) == ["eager-model", "data-wait", "slow-optimizer"]
     found = find(phases(data_wait=0.1, forward=0.2, backward=0.1, optimizer=0.6))
     assert list(found) == ["slow-optimizer", "eager-model", "data-wait"]
+
+
+def test_findings_of_what_binds_the_step_come_before_larger_bounds() -> None:
+    """Its launches take most of the time of the model, and a faster kernel would gain nothing."""
+    step = parts(
+        phases(forward=4.0, backward=5.0, optimizer=1.0),
+        launches=launches(per_step=400, device=3.0, step=10.0),
+        ceilings=CEILINGS,
+    )
+    found = diagnosed(step, NET, GPU, MODEL)
+    bounds = {each.code: each.bound for each in found.findings}
+    assert found.limit == "launch-bound"
+    assert found.findings[0].code == "launch-bound"
+    assert found.findings[1].code == "eager-model"
+    assert bounds["eager-model"] > bounds["launch-bound"]
 
 
 def test_the_place_of_the_model_is_that_of_the_task_where_it_is_unknown() -> None:
@@ -147,9 +163,12 @@ def test_whatever_was_measured_findings_are_ranked_and_shares_are_shares(  # typ
         work=counted,
     )
     found = diagnosed(given_parts, model, device)
-    ranked = [finding.bound for finding in found.findings]
-    assert ranked == sorted(ranked, reverse=True)
-    assert all(each >= 1 for each in ranked)
+    own = ANSWERED_BY.get(found.limit, (found.limit,))
+    of_the_limit = [finding.code in own for finding in found.findings]
+    assert of_the_limit == sorted(of_the_limit, reverse=True)
+    others = [finding.bound for finding in found.findings if finding.code not in own]
+    assert others == sorted(others, reverse=True)
+    assert all(finding.bound >= 1 for finding in found.findings)
     total = given_parts.measurement.typical_step().total_s()
     assert all(0 < finding.cost_s <= max(total, 1e-12) for finding in found.findings)
     shares = shares_of(given_parts, on_device=device is GPU)

@@ -88,14 +88,17 @@ def test_what_changes_the_numbers_less_comes_first() -> None:
     assert names(propose([FINDING], offers, FLOOR)[0]) == ["loader", "fused"]
 
 
-def test_what_could_gain_more_comes_first() -> None:
-    findings = [finding("data-wait", 1.2), finding("slow-optimizer", 1.5)]
-    offers = [offer("loader"), offer("fused", "slow-optimizer")]
+def test_answers_come_in_the_order_of_the_findings() -> None:
+    findings = [finding("slow-optimizer", 1.2), finding("data-wait", 1.5)]
+    offers = [offer("loader"), offer("fused", "slow-optimizer", rung=Rung.ROUNDING)]
     assert names(propose(findings, offers, FLOOR)[0]) == ["fused", "loader"]
 
 
-def test_an_answer_to_two_findings_is_tried_once_for_the_larger() -> None:
-    findings = [finding("data-wait", 1.2), finding("slow-optimizer", 1.5)]
+@pytest.mark.parametrize("others", [[], [finding("data-wait", 1.01)]])
+def test_an_answer_to_two_findings_is_tried_once_for_the_first_that_counts(
+    others: list[Finding],
+) -> None:
+    findings = [*others, finding("slow-optimizer", 1.5), finding("data-wait", 2.0)]
     tried, not_tried = propose(findings, [offer("all", "data-wait", "slow-optimizer")], FLOOR)
     assert [(each.technique, each.finding, each.bound) for each in tried] == [
         ("all", "slow-optimizer", 1.5)
@@ -171,6 +174,16 @@ def test_what_the_plan_has_is_not_tried_again_but_its_other_settings_are() -> No
 GRAPH = offer("graph", rung=Rung.BITWISE, brings=("state", "fused", "gone"))
 STATE = offer("state", "other", rung=Rung.ROUNDING, parts=({"kept": True}, {}))
 GONE = offer("gone", "other", parts=(), refusal="no")
+
+
+def test_what_a_change_brings_takes_the_place_of_what_it_leaves_nothing_to_do() -> None:
+    resident = offer("loader", "other", instead_of=("workers", "pinned"))
+    graph = offer("graph", brings=("loader",))
+    plan = Plan(parts={"workers": {}, "fused": {}})
+    (candidate,), _ = propose([FINDING], [graph, resident], FLOOR, plan)
+    assert candidate.plan_on(plan).parts.keys() == {"loader", "fused", "graph"}
+    assert candidate.changes_data, "that which it brings does"
+    assert candidate.words() == "graph with loader"
 
 
 def test_a_change_takes_along_what_it_could_not_work_without() -> None:

@@ -212,6 +212,43 @@ def test_another_precision_is_kept_until_training_tells(world: MakeWorld) -> Non
     assert trial.why == "whether it trains as well is judged in the end"
 
 
+GRAPH = replace(offer("graph"), brings=("resident", "fused"))
+RESIDENT = replace(offer("resident", "other"), changes_data=True)
+FUSED = offer("fused", "other")
+BROUGHT = by_parts(graph=1.3, fused=1.1, resident=1.5)
+
+
+def test_a_change_is_tried_with_what_it_brings(world: MakeWorld) -> None:
+    search = world(speed=BROUGHT).search(GRAPH, RESIDENT, FUSED)
+    assert rows(search) == [("graph", "kept")]
+    assert search.plan.parts.keys() == {"resident", "fused", "graph"}
+
+
+def test_what_it_brought_and_does_not_apply_is_left_out(world: MakeWorld) -> None:
+    made = world(speed=BROUGHT, skipped="resident")
+    search = made.search(GRAPH, RESIDENT, FUSED)
+    assert rows(search) == [("graph", "not_tried"), ("graph", "kept")]
+    assert search.plan.parts.keys() == {"fused", "graph"}
+    assert "trying graph with fused against slow, without the rest" in made.told
+    known = {each.key(): each for each in search.trials}
+    again = world(speed=BROUGHT).search(GRAPH, RESIDENT, FUSED, known=known)
+    assert again.plan == search.plan, "what was kept is what was tried, not what was proposed"
+
+
+def test_data_that_it_brought_and_takes_too_much_memory_is_left_out(world: MakeWorld) -> None:
+    made = world(speed=BROUGHT, size=smaller_by(resident=-500), aim=limited(400))
+    search = made.search(GRAPH, RESIDENT, FUSED)
+    assert rows(search) == [("graph", "too_large"), ("graph", "kept")]
+    assert search.plan.parts.keys() == {"fused", "graph"}
+
+
+def test_a_change_that_does_not_apply_itself_is_not_tried_without_what_it_brings(
+    world: MakeWorld,
+) -> None:
+    search = world(speed=BROUGHT, skipped="graph").search(GRAPH, RESIDENT, FUSED)
+    assert rows(search) == [("graph", "not_tried")]
+
+
 def test_without_time_the_rest_is_said_to_be_untried(world: MakeWorld) -> None:
     here = world(speed=by_parts(a=2.0), seconds_left=1.0)
     search = here.search(offer("a"), offer("b"))

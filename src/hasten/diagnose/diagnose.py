@@ -6,7 +6,7 @@ from hasten.diagnose.findings import find
 from hasten.diagnose.limit import limit_of
 from hasten.diagnose.shares import shares_of, without_syncs
 from hasten.records.environment import Device
-from hasten.records.finding import Finding, Place
+from hasten.records.finding import Place
 from hasten.records.profile import Bound, Diagnosis, Limit, ProfileParts
 from hasten.records.traits import ModelTraits
 
@@ -27,17 +27,22 @@ def diagnose(
     task_place: Place | None,
     model_place: Place | None,
 ) -> Diagnosis:
-    """What binds the step, and findings with the largest bound first."""
+    """What binds the step, and findings: those of what binds it first, and of the others those with
+    the largest bound. Costs overlap: of a step that waits for launches the model takes much time
+    too, and a faster kernel would gain nothing."""
     on_device = device.kind != "cpu"
     bounds = _with_syncs(parts, on_device=on_device)
     parts = msgspec.structs.replace(parts, bounds=bounds)
     shares = shares_of(parts, on_device=on_device)
     limit, why = limit_of(shares, model, parts.launches, parts.work)
-    findings = find(parts, shares, model, device, task_place=task_place, model_place=model_place)
+    found = find(parts, shares, model, device, task_place=task_place, model_place=model_place)
+    own = ANSWERED_BY.get(limit, (limit,))
+    findings = [each for code in own for each in found if each.code == code]
+    findings += [each for each in found if each.code not in own]
     return Diagnosis(
         limit=limit,
         why=why,
-        next=_advice(limit, findings),
+        next=tuple(dict.fromkeys(each.advice for each in findings))[:MOST_ADVICE],
         bounds=bounds,
         findings=tuple(findings),
     )
@@ -50,11 +55,3 @@ def _with_syncs(parts: ProfileParts, *, on_device: bool) -> tuple[Bound, ...]:
         return parts.bounds
     step_s = parts.measurement.step_s()
     return (*parts.bounds, without_syncs(step_s, parts.launches.device_s, waited_s))
-
-
-def _advice(limit: Limit, findings: list[Finding]) -> tuple[str, ...]:
-    """That of the limit itself first."""
-    own = ANSWERED_BY.get(limit, (limit,))
-    first = [each for code in own for each in findings if each.code == code]
-    ranked = first + [each for each in findings if each.code not in own]
-    return tuple(dict.fromkeys(finding.advice for finding in ranked))[:MOST_ADVICE]

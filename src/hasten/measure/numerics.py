@@ -29,9 +29,10 @@ from hasten.measure.messages import (
     Sensitivity,
     Trace,
 )
+from hasten.measure.vague import VagueUpdates
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import Snapshot
-from hasten.stats.yardstick import EPSILON, below_floor
+from hasten.stats.yardstick import EPSILON
 from hasten.techniques.technique import Effect
 
 PROBES = 3
@@ -109,9 +110,8 @@ def switch_dropout_off(model: nn.Module) -> None:
             module.dropout = 0.0
 
 
-def _run_steps(run: Run, steps: list[Step], perturbed_from: Quantities | None = None) -> Ran:
+def _run_steps(run: Run, steps: list[Step], vague: VagueUpdates | None = None) -> Ran:
     ran = Ran([], [], {})
-    epsilon = _epsilon(run.model)
     for number, step in enumerate(steps, 1):
         if step.begins_epoch:
             if number > 1:
@@ -123,8 +123,8 @@ def _run_steps(run: Run, steps: list[Step], perturbed_from: Quantities | None = 
         ran.quantities[f"gradients {number}"] = {
             name: _copied(p.grad) for name, p in run.model.named_parameters() if p.grad is not None
         }
-        if perturbed_from is not None:
-            turn_vague_updates(run.model, before, perturbed_from, number, epsilon)
+        if vague is not None:
+            vague.turn(run.model, before, ran.quantities[f"gradients {number}"], number)
         ran.quantities[f"updates {number}"] = {
             name: (p.detach().cpu().double() - before[name].double()).to(p.dtype)
             for name, p in run.model.named_parameters()
@@ -169,14 +169,15 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
     repeats = ran.losses == again.losses and digest_state(run.pipeline) == end
     itself = _differences(again.quantities, base)
     moved, loss_moved = [itself], [_loss_differences(again.losses, ran.losses)]
+    epsilon = _epsilon(run.model)
+    vague = VagueUpdates(base, epsilon)
     for probe in range(PROBES):
         start.restore()
         _perturb(run.model, probe)
-        probed = _run_steps(run, found.steps, perturbed_from=base)
+        probed = _run_steps(run, found.steps, vague)
         moved.append(_differences(probed.quantities, base))
         loss_moved.append(_loss_differences(probed.losses, ran.losses))
     stored = {name: _rounding(p) * _norm(p) for name, p in run.model.named_parameters()}
-    epsilon = _epsilon(run.model)
     start.restore()
     exact = _run_in_fp64(run, found.steps)
     _save(path, ran.losses, base, exact)
@@ -200,26 +201,6 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
         steps=tuple(len(step.pieces) for step in found.steps),
         epoch=found.epoch,
     )
-
-
-@torch.no_grad()
-def turn_vague_updates(
-    model: nn.Module, before: Mapping[str, Tensor], base: Quantities, number: int, epsilon: float
-) -> None:
-    """Part of a perturbed step: send weights whose gradient is nothing but rounding the other way.
-
-    Of that rounding Adam makes a whole update in any direction, as for a bias before BatchNorm,
-    and what follows such a weight, there the running mean, is as vague as the weight itself.
-    """
-    sizes = {name: _norm(each) for name, each in base[f"gradients {number}"].items()}
-    every = [part for key, part in base.items() if key.startswith("updates")]
-    for name in below_floor(sizes, epsilon):
-        update = base[f"updates {number}"][name]
-        largest = max(
-            float(part[name].abs().max()) if part[name].numel() else 0.0 for part in every
-        )
-        parameter = model.get_parameter(name)
-        parameter.copy_(before[name] - largest * update.sign())
 
 
 def _trace_candidate(run: Run, cut_at: Cut, path: Path) -> CandidateTraced:

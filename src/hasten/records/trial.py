@@ -61,7 +61,8 @@ class Offer(Record, frozen=True, kw_only=True):
     instead_of: tuple[str, ...] = ()
     """Techniques that have nothing left to do beside this one."""
     brings: tuple[str, ...] = ()
-    """Techniques that are taken along where they are offered: it could not work without them."""
+    """Techniques that are taken along where they are offered: it may not work or pay without
+    them."""
     conflicts: tuple[Conflict, ...] = ()
 
 
@@ -81,8 +82,12 @@ class Candidate(Record, frozen=True, kw_only=True):
         kept = incumbent.without(*self.replaces).parts
         return Plan(parts={**self.along, **kept, self.technique: self.part})
 
+    def words(self) -> str:
+        """The change by name, with what it brings."""
+        return " with ".join(filter(None, [self.technique, ", ".join(self.along)]))
+
     def key(self) -> str:
-        """The same for the same change, whatever it is an answer to."""
+        """The same for the same change, whatever it is an answer to and brings along."""
         settings = ", ".join(f"{name}={value!r}" for name, value in sorted(self.part.items()))
         return f"{self.technique}({settings})"
 

@@ -74,6 +74,8 @@ def _trials(evidence: Evidence) -> RenderableType:
     for trial in evidence.trials:
         outcome = Text(spelled(trial.outcome), style=STYLES[TONES.get(trial.outcome, "doubt")])
         name = Text(printable(trial.candidate.technique))
+        for brought in trial.candidate.along:
+            name.append(printable(f"\n  with {brought}"), style="dim")
         table.add_row(name, trial_ratio(trial), outcome, Text(printable(trial.why)))
     return table
 

@@ -75,7 +75,8 @@ def _trial(trial: Trial) -> tuple[str | Cell, ...]:
 def _change(trial: Trial) -> tuple[Cell, Cell]:
     candidate = trial.candidate
     name = candidate.key() if candidate.part else candidate.technique
-    return code(name), code(candidate.finding)
+    brought = f" with {', '.join(candidate.along)}" if candidate.along else ""
+    return code(name + brought), code(candidate.finding)
 
 
 def _outcome(trial: Trial) -> Cell:

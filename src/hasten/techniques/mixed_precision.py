@@ -45,6 +45,8 @@ class MixedPrecisionTechnique(Technique[MixedPrecisionPart]):
         "Gradients are unscaled before they are clipped. On a CPU without 16-bit matrix "
         "instructions it is many times slower, and recurrent layers may refuse it."
     )
+    instead_of = ("matmul_precision",)
+    brings = ("memory_format",)  # 16-bit convolutions transpose what is not channels-last
     needs = (
         "A GPU with bf16 (compute capability 8.0) or fp16 (7.0), or a CPU with such instructions."
     )

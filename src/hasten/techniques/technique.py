@@ -113,8 +113,8 @@ class Technique(ABC, Generic[P]):
     instead_of: ClassVar[tuple[str, ...]] = ()
     """Techniques that have nothing left to do beside this one."""
     brings: ClassVar[tuple[str, ...]] = ()
-    """Techniques that a trial of this one takes along where they are offered: it may not work
-    without them, and they may not pay by themselves."""
+    """Techniques that a trial of this one takes along where they are offered: it may not work or
+    pay without them, and they may not pay by themselves."""
     conflicts: ClassVar[tuple[Conflict, ...]] = ()
     """What it must not be combined with. Such plans are refused, and never tried."""
 

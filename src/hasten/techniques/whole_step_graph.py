@@ -46,7 +46,8 @@ class WholeStepGraphTechnique(Technique[WholeStepGraphPart]):
     )
     needs = "A CUDA device."
     reserved_for = "ultra"
-    brings = ("recurrent_state", "fused_optimizer")
+    brings = ("recurrent_state", "fused_optimizer", "resident_data")
+    # It can be captured only with the first two, and is soon shorter than any loader takes.
 
     def unavailable(self, environment: Environment) -> str | None:
         return None if environment.device.kind == "cuda" else "there is no CUDA device"

@@ -15,25 +15,25 @@ def propose(
 ) -> tuple[list[Candidate], list[Trial]]:
     """What to try on top of ``plan``, and what is not tried, with the reason.
 
-    What is slow to prepare comes last. Before that the largest bound comes first, and of its
-    answers the safest, and of these those that leave others nothing to do.
+    What is slow to prepare comes last. Before that the findings decide, in their order, and of the
+    answers to one the safest come first, and of these those that leave others nothing to do.
     """
     answers = [
         (offer, finding, part)
-        for finding in findings
-        for offer in offers
+        for finding in sorted(findings, key=lambda each: each.bound <= noise_floor)
+        for offer in sorted(offers, key=_order)
         if finding.code in offer.answers
         for part in offer.parts or ({},)
         if plan.parts.get(offer.technique) != part
     ]
-    answers.sort(key=lambda answer: _order(*answer[:2]))
+    answers.sort(key=lambda answer: answer[0].slow_to_prepare)
     candidates: dict[str, Candidate] = {}
     not_tried: dict[str, Trial] = {}
     for offer, finding, part in answers:
         candidate = _candidate(offer, finding, part, offers, plan)
         key = candidate.key()
         if key in candidates or key in not_tried:
-            continue  # it answers two findings; one trial is enough, for the larger bound
+            continue  # it answers two findings; one trial is enough, for the first of them
         outcome, why = _reason_against(offer, candidate, offers, plan, noise_floor)
         if outcome is None:
             candidates[key] = candidate
@@ -42,8 +42,8 @@ def propose(
     return list(candidates.values()), list(not_tried.values())
 
 
-def _order(offer: Offer, finding: Finding) -> tuple[bool, float, int, int]:
-    return offer.slow_to_prepare, -finding.bound, offer.rung.depth(), -len(offer.instead_of)
+def _order(offer: Offer) -> tuple[int, int]:
+    return offer.rung.depth(), -len(offer.instead_of)
 
 
 def _candidate(
@@ -60,9 +60,11 @@ def _candidate(
         rung=Rung.deepest([offer.rung, *(each.rung for each in brought)]),
         finding=finding.code,
         bound=finding.bound,
-        changes_data=offer.changes_data,
+        changes_data=any(each.changes_data for each in (offer, *brought)),
         along={each.technique: each.parts[0] for each in brought},
-        replaces=tuple(name for name in offer.instead_of if name in plan.parts),
+        replaces=tuple(
+            name for each in (offer, *brought) for name in each.instead_of if name in plan.parts
+        ),
     )
 
 

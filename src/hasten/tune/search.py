@@ -135,11 +135,16 @@ class Search:
                 if self._left_s() < LOOKS_S[0]:
                     self._give_up(findings, floor)
                     return
-                tell(f"trying {candidate.technique} against {candidate.finding}")
+                tell(f"trying {candidate.words()} against {candidate.finding}")
                 trial = self._try(candidate, smaller)
+                lighter = self._lighter(trial)
+                if lighter is not None:
+                    self._list(trial)
+                    tell(f"trying {lighter.words()} against {candidate.finding}, without the rest")
+                    trial = self._try(lighter, smaller)
             self._record(trial)
             if trial.outcome == "kept":
-                self.plan = candidate.plan_on(self.plan)
+                self.plan = trial.candidate.plan_on(self.plan)
                 self.peak_bytes = trial.peak_bytes or self.peak_bytes
                 if not smaller:
                     findings = self._look_again(findings, tell)
@@ -173,9 +178,25 @@ class Search:
             trial = Trial(candidate=candidate, on=self.plan, outcome="out_of_time", why=why)
             self._record(trial)
 
+    def _lighter(self, trial: Trial) -> Candidate | None:
+        """The same change without what it brought that does not apply here, or takes memory that
+        there is not; None where that was not the trouble."""
+        candidate = trial.candidate
+        if trial.outcome in ("out_of_memory", "too_large"):
+            trouble = {each.technique for each in self._offers if each.changes_data}
+        elif trial.outcome in ("not_tried", "fell_back"):
+            trouble = {each.technique for each in trial.applied if each.outcome != "done"}
+        else:
+            return None
+        along = {name: part for name, part in candidate.along.items() if name not in trouble}
+        return None if along == candidate.along else replace(candidate, along=along)
+
     def _record(self, trial: Trial) -> None:
-        self.trials.append(trial)
+        self._list(trial)
         self._tried.setdefault(trial.candidate.key(), []).append(trial)
+
+    def _list(self, trial: Trial) -> None:
+        self.trials.append(trial)
         known = self._known.get(trial.key())
         if known is None or (known.outcome in UNTRIED and trial.outcome not in UNTRIED):
             self._note(trial)
