@@ -170,6 +170,14 @@ def test_the_recipe_is_tied_to_the_bytes_of_its_evidence(out: Path) -> None:
     assert read_recipe(out / RECIPE).evidence_sha256 == digest
 
 
+def test_the_recipe_tells_whether_its_plan_was_edited(out: Path) -> None:
+    write_outcome(out, PROVEN, SCHEMA_BYTES)
+    assert not read_recipe(out / RECIPE).is_edited()
+    text = (out / RECIPE).read_text()
+    (out / RECIPE).write_text(text.replace('mode = "default"', 'mode = "max-autotune"'))
+    assert read_recipe(out / RECIPE).is_edited()
+
+
 @pytest.mark.parametrize("compiler", ["/usr/bin/g++", None])
 def test_the_recipe_fits_the_schema_that_lies_beside_it(out: Path, compiler: str | None) -> None:
     environment = msgspec.structs.replace(ENVIRONMENT, compiler=compiler)

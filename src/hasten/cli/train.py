@@ -190,7 +190,7 @@ def _decide(task: str, options: Options) -> "tuple[Plan | PerformanceConfig, Rec
 
 
 def _from_recipe(task: str, path: Path, wishes: "Wishes") -> "tuple[Plan, RecipeClaim | None]":
-    """What the recipe claims goes along only where its plan was not changed."""
+    """What the recipe claims goes along only where its plan is the one that was proven."""
     from hasten.host.environment import read_environment
     from hasten.records.recipe import other_machine, read_recipe
     from hasten.records.training import RecipeClaim
@@ -208,6 +208,12 @@ def _from_recipe(task: str, path: Path, wishes: "Wishes") -> "tuple[Plan, Recipe
         _note(f"{path} was proven for {recipe.task}, so what it claims is not compared")
         return wishes.over(recipe.as_plan()), None
     plan = wishes.over(recipe.as_plan())
+    if recipe.is_edited():
+        _note(
+            f"the plan of {path} was edited since it was proven, so what it claims is not compared;"
+            f" hasten prove {task} {path} proves it as it is"
+        )
+        return plan, None
     if plan != recipe.as_plan():
         _note(f"the flags change the plan of {path}, so what it claims is not compared")
         return plan, None

@@ -12,7 +12,7 @@ from hasten.records.environment import Environment
 from hasten.records.kinds import shown
 from hasten.records.measurement import Memory
 from hasten.records.plan import Plan, RawPart, Rung
-from hasten.records.record import Record, from_builtins, parse_toml
+from hasten.records.record import Record, digest_of, from_builtins, parse_toml
 from hasten.records.target import ChangedTraining, TimeToTarget
 from hasten.records.traits import Traits
 from hasten.records.trial import Trial
@@ -32,19 +32,24 @@ class RecipeSpeed(Record, frozen=True, kw_only=True):
     """With the plan, when it was proven. Recipes made before this field do not say."""
 
 
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
 class RecipeNumerics(Record, frozen=True, kw_only=True):
     verdict: Verdict
     rung: Rung
 
 
 class Recipe(Record, frozen=True, kw_only=True):
-    """``recipe.toml``. A person may edit ``plan``; what it claims is then no longer backed."""
+    """``recipe.toml``. A person may edit ``plan``; its claims are then of another one."""
 
     format: int
     task: str
     created: str
     hasten: str
-    evidence_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    evidence_sha256: Sha256
+    plan_sha256: Sha256 | None = None
+    """Of the plan that was proven. Recipes made before this field do not say."""
     plan: dict[str, RawPart]
     changes_training: ChangedTraining | None = None
     """Where the plan is another training: what of it, and what that is worth."""
@@ -56,6 +61,10 @@ class Recipe(Record, frozen=True, kw_only=True):
 
     def as_plan(self) -> Plan:
         return Plan(parts=self.plan)
+
+    def is_edited(self) -> bool:
+        """Whether its plan is known to be another than the one that was proven."""
+        return self.plan_sha256 is not None and self.plan_sha256 != digest_of(self.as_plan())
 
 
 class Confirmation(Record, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from hasten.records.recipe import (
     RecipeNumerics,
     RecipeSpeed,
 )
-from hasten.records.record import to_json, to_toml
+from hasten.records.record import digest_of, to_json, to_toml
 from hasten.records.target import ChangedTraining
 from hasten.report.markdown import tune_markdown
 from hasten.report.page import tune_page
@@ -75,6 +75,7 @@ def make_recipe(evidence: Evidence, evidence_sha256: str) -> Recipe:
         created=evidence.created,
         hasten=__version__,
         evidence_sha256=evidence_sha256,
+        plan_sha256=digest_of(evidence.whole_plan()),
         plan=evidence.whole_plan().parts,
         changes_training=_changed(evidence),
         speed=None
