@@ -7,7 +7,7 @@ from results_file import write_results
 
 
 def main() -> None:
-    command = [sys.executable, "-m", "pytest", "-m", "inductor", "-vv", "--durations=5"]
+    command = [sys.executable, "-m", "pytest", "-m", "long", "-vv", "--durations=5"]
     ended = subprocess.run(command, capture_output=True, text=True)
     lines = ended.stdout.splitlines()
     print("\n".join(lines[-12:]))

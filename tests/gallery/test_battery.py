@@ -243,7 +243,7 @@ def with_one(data: object) -> Tensor:
     return nn.functional.pad(data.tensors[0].flatten(1), (0, 1), value=1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_plain_script_learns_far_more_than_chance() -> None:
     command = [sys.executable, "-m", "hasten.gallery.battery.naive"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)

@@ -176,7 +176,7 @@ def test_least_squares_read_nearly_all_two_grams(task: Task) -> None:
     assert dice(guesses - 0.5, labels) > 0.95
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_plain_script_learns_far_more_than_chance() -> None:
     done = run_script()
     assert done.returncode == 0, done.stderr

@@ -238,7 +238,7 @@ def guess_by_the_byte_before(library: Library) -> float:
     return -shares[before, after].log().mean().item()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_script_learns_more_than_chance_and_than_pairs_of_bytes(library: Library) -> None:
     command = [sys.executable, "-m", "hasten.gallery.gpt.naive"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)

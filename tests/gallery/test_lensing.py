@@ -248,7 +248,7 @@ def test_the_plain_script_and_the_task_have_the_same_losses() -> None:
     assert of_script == pytest.approx(of_task, rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_plain_script_beats_chance_by_the_margin() -> None:
     command = [sys.executable, "-m", "hasten.gallery.lensing.naive"]
     command += ["--members", "1", "--samples", "2"]

@@ -69,7 +69,7 @@ def test_the_plain_script_and_the_task_have_the_same_losses() -> None:
     assert losses[:STEPS] == pytest.approx(of_task, rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_plain_script_beats_chance_by_the_margin() -> None:
     command = [sys.executable, "-m", "hasten.gallery.microbiome.naive", "--epochs", str(EPOCHS)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)

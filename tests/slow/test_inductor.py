@@ -16,7 +16,7 @@ from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
 from trainings import NAMES, make_training
 
-pytestmark = [pytest.mark.inductor, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 HAVE_BLOCKS = ("convolutions", "transformer", "language")
 REGIONS = ("whole", "with_loss", "blocks")
 BUGS = Path(__file__).parents[1] / "tasks" / "bugs.py"

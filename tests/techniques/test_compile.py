@@ -508,7 +508,7 @@ print(run.applied[0])
 """
 
 
-@pytest.mark.inductor
+@pytest.mark.long
 @pytest.mark.skipif(find_compiler() is None, reason="there is no C++ compiler on the path")
 def test_a_later_process_finds_the_compiled_code(tmp_path: Path) -> None:
     said = []

@@ -18,7 +18,7 @@ from hasten.records.tuning import FASTER, Aim
 from quick import shorten
 
 TRAPS = Path(__file__).parents[1] / "tasks" / "traps.py"
-compiling = pytest.mark.inductor
+compiling = pytest.mark.long
 """Of those that go on to compile the model, which takes most of their time."""
 LOADING = ("loader_workers", "batched_loader")
 
