@@ -1,9 +1,9 @@
 """Tune bundled workloads, and measure again what was claimed.
 
 Each task is tuned by the real command in a process of its own. Then what its recipe claims is
-measured in another way, by ``remeasured.py``: plain loops over whole steps in fresh processes, one
-after the other, in the order naive, tuned, tuned, naive and so on. A claim is a miss where the
-median of these ratios lies outside of its interval.
+measured in another way, by ``remeasured.py``: plain loops over whole steps in fresh processes, which
+take turns of a second. A claim is a miss where the median of these ratios lies outside of its
+interval.
 
 Bars, of each task: tuned within 5 minutes; what is recommended is not slower than naive.
 """

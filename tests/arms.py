@@ -113,13 +113,14 @@ class Yardstick:
     moved: dict[str, dict[str, float]]
     losses_moved: list[float]
     resolution: dict[str, float]
+    unsure: numerics.Quantities
 
     def share(self, changed: Trace) -> float:
         """Of what rounding may cause; above 1 it is another training."""
         assert changed.steps.keys() == self.plain.steps.keys()
         for key, part in self.plain.steps.items():
             assert changed.steps[key].keys() == part.keys(), key
-        differences = numerics._differences(changed.steps, self.plain.steps)
+        differences = numerics._differences(changed.steps, self.plain.steps, self.unsure)
         shares = {key: self._excess(key, differences[key]).share for key in self.plain.steps}
         losses = zip(self.plain.losses, changed.losses, self.losses_moved, strict=True)
         for number, (one, other, moved) in enumerate(losses, 1):
@@ -171,7 +172,7 @@ def measure_yardstick(
         pipeline = make()
         _perturb(pipeline.model, probe, epsilon)
         probes.append(trace(pipeline, plan, form, vague=vague))
-    moved = [numerics._differences(each.steps, plain.steps) for each in probes]
+    moved = [numerics._differences(each.steps, plain.steps, vague.unsure) for each in probes]
     return Yardstick(
         plain=plain,
         epsilon=epsilon,
@@ -184,4 +185,5 @@ def measure_yardstick(
             for i, loss in enumerate(plain.losses)
         ],
         resolution=resolution,
+        unsure=vague.unsure,
     )

@@ -64,7 +64,7 @@ def tune(
 
         settler = Settler(
             lab,
-            Prover(lab, described.traits, seed + 1),
+            Prover(lab, described.traits, seed + 1, described.offers),
             described.rungs,
             noise_floor=floor,
             parity_s=60 * minutes,
@@ -88,7 +88,7 @@ def tune(
             with watch.over("search_s"):
                 search = Search(
                     lab,
-                    Prover(lab, described.traits, seed),
+                    Prover(lab, described.traits, seed, described.offers),
                     described.offers,
                     described.rungs,
                     noise_floor=floor,

@@ -1,5 +1,6 @@
 """Interleaving, by a worker that answers at once and a clock that it moves."""
 
+import itertools
 import os
 import random
 from collections.abc import Callable
@@ -53,11 +54,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 
 def _arm(
-    clock: FakeClock, step_s: Callable[[], float], prefetched: int = 0
+    clock: FakeClock, step_s: Callable[[], float], prefetched: int = 0, has_workers: bool = False
 ) -> tuple[Arm, FakeWorker]:
     worker = FakeWorker(clock, step_s)
     warmed = messages.Warmed(
-        elapsed_s=2.0, step_s=step_s(), applied=(), threads=(), prefetched=prefetched
+        elapsed_s=2.0,
+        step_s=step_s(),
+        applied=(),
+        threads=(),
+        prefetched=prefetched,
+        has_workers=has_workers,
     )
     return Arm(worker, warmed), worker  # type: ignore[arg-type]
 
@@ -69,6 +75,22 @@ def test_an_arm_twice_as_fast_is_found_at_the_first_look(clock: FakeClock) -> No
     assert found.decision == "faster"
     assert found.ratio == pytest.approx(2.0)
     assert found.elapsed_s == pytest.approx(comparing.LOOKS_S[0], abs=0.2)
+
+
+@pytest.mark.parametrize("has_workers", [False, True])
+def test_what_few_rounds_pay_counts_where_a_loader_has_workers(
+    clock: FakeClock, has_workers: bool
+) -> None:
+    """Twice as fast, but for one block in five, in which the workers start."""
+    a, _ = _arm(clock, lambda: 0.010)
+    steps = itertools.cycle([0.005] * 4 + [0.060])
+    b, _ = _arm(clock, lambda: next(steps), has_workers=has_workers)
+    found = compare(a, b, seed=0)
+    if has_workers:
+        assert found.decision != "faster"
+        assert found.ratio == pytest.approx(10 / 16, rel=0.05)
+    else:
+        assert found.ratio == pytest.approx(2.0)
 
 
 def test_it_is_over_when_it_decides_together_with_an_earlier_one(clock: FakeClock) -> None:

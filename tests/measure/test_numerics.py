@@ -15,6 +15,7 @@ from hasten.task.digest import digest
 from hasten.task.pipeline import Pipeline
 from hasten.task.seed import seed_everything
 from hasten.task.task import Task
+from hasten.tune.checks import check_rounding
 
 
 def _run(plan: Plan = NAIVE, dtype: torch.dtype = torch.float32, **options: object) -> Run:
@@ -82,6 +83,50 @@ def test_a_weight_without_a_gradient_but_rounding_may_go_either_way(
         for key, base in baseline.quantities.items()
     }
     assert (max(shares.values()) <= 1.0) is is_the_same, shares
+
+
+@pytest.mark.parametrize("parameter", ["0.weight", "16.weight", "33.weight"])
+def test_half_an_update_of_one_layer_of_a_deep_network_is_another_training(
+    parameter: str, tmp_path: Path
+) -> None:
+    """Rounding grows from layer to layer there, and many numbers have no sure sign."""
+    baseline = _trace(_deep_run(), tmp_path / "t", "baseline")
+    assert isinstance(baseline, messages.BaselineTraced)
+    for factor, is_the_same in ((1.0, True), (0.5, False)):
+        run = _deep_run(Plan(parts={"memory_format": {}}))
+        _scale_updates(run, parameter, factor)
+        candidate = _trace(run, tmp_path / "t", "candidate")
+        assert isinstance(candidate, messages.CandidateTraced)
+        check = check_rounding(baseline, candidate, draws=False)
+        assert (check.verdict == "proven") is is_the_same, check
+
+
+def _deep_run(plan: Plan = NAIVE) -> Run:
+    seed_everything(3)
+    layers: list[nn.Module] = []
+    for channels in (3, *(16,) * 12):
+        layers += [nn.Conv2d(channels, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()]
+    task = Task(
+        model=nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 4)),
+        data=(torch.randn(128, 3, 16, 16), torch.randint(0, 4, (128,))),
+        loss=nn.functional.cross_entropy,
+        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
+        batch_size=32,
+    )
+    return Run(Pipeline.from_task(task), plan)
+
+
+def _scale_updates(run: Run, name: str, factor: float) -> None:
+    parameter = run.model.get_parameter(name)
+    before = parameter.detach().clone()
+
+    @torch.no_grad()
+    def scale(*_: object) -> None:
+        if factor != 1:
+            parameter.copy_(before + factor * (parameter - before))
+        before.copy_(parameter)
+
+    run.optimizer.register_step_post_hook(scale)
 
 
 def _turn_updates(run: Run, name: str) -> None:

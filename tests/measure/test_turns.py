@@ -38,6 +38,7 @@ class Device:
             plan=plan,
             pace=1 + next(self.noise),
             warmup_s=5.0,
+            has_workers=False,
             applied=(Applied(technique=plan, outcome="done", why=""),),
             read=lambda: Memory(host_bytes=int(plan)),
             worker=SimpleNamespace(close=self._close),

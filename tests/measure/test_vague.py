@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hasten.measure.vague import VagueUpdates
+from hasten.measure.vague import VagueUpdates, difference
 
 Tensors = dict[str, Tensor]
 
@@ -42,35 +42,54 @@ def test_a_weight_whose_gradient_is_nothing_but_rounding_goes_the_other_way() ->
     assert after["weight"].tolist() == [[7.0, 7.0], [7.0, 7.0]]
 
 
-def test_so_does_a_number_whose_gradient_has_no_sure_sign_and_no_other() -> None:
-    gradients = {"weight": torch.ones(2, 2), "bias": torch.tensor([1e-3, 1.0])}
-    updates = {"weight": torch.ones(2, 2), "bias": torch.tensor([0.1, 0.1])}
-    moved = {"weight": torch.ones(2, 2), "bias": torch.tensor([1.7e-3, 1.0007])}
-    after = turned(vague(gradients, updates), moved)
-    assert after["bias"].tolist() == pytest.approx([-0.1, 7.0])
-    assert after["weight"].tolist() == [[7.0, 7.0], [7.0, 7.0]]
+def unsure(found: VagueUpdates, number: int = 1) -> list[bool]:
+    marks: list[bool] = found.unsure[f"updates {number}"]["bias"].tolist()
+    return marks
+
+
+def gradients(*bias: float) -> Tensors:
+    return {"weight": torch.ones(2, 2), "bias": torch.tensor(bias)}
+
+
+UPDATES = {"weight": torch.ones(2, 2), "bias": torch.tensor([0.1, 0.1])}
+
+
+def test_a_number_whose_gradient_may_have_either_sign_is_unsure_and_goes_where_it_went() -> None:
+    found = vague(gradients(1e-3, 1.0), UPDATES)
+    after = turned(found, gradients(1.7e-3, 1.0007))
+    assert unsure(found) == [True, False]
+    assert after["bias"].tolist() == [7.0, 7.0]
+
+
+def test_a_number_that_happened_to_move_by_less_than_the_others_is_unsure_too() -> None:
+    found = vague(gradients(1e-3, 1.0), UPDATES)
+    turned(found, gradients(1.0001e-3, 1.0009))
+    assert unsure(found) == [True, False]
 
 
 def test_what_any_perturbation_moved_counts_for_those_that_follow() -> None:
-    gradients = {"weight": torch.ones(2, 2), "bias": torch.tensor([1e-3, 1.0])}
-    updates = {"weight": torch.ones(2, 2), "bias": torch.tensor([0.1, 0.1])}
-    found = vague(gradients, updates)
-    turned(found, {"weight": torch.ones(2, 2), "bias": torch.tensor([1.7e-3, 1.0])})
-    assert turned(found, gradients)["bias"].tolist() == pytest.approx([-0.1, 7.0])
+    found = vague(gradients(1e-3, 1.0), UPDATES)
+    turned(found, gradients(1.7e-3, 1.0))
+    turned(found, gradients(1e-3, 1.0))
+    assert unsure(found) == [True, False]
 
 
 def test_a_sure_gradient_of_an_earlier_step_decides_the_later_updates() -> None:
-    updates = {"weight": torch.ones(2, 2), "bias": torch.tensor([0.1, 0.1])}
-    sure = {"weight": torch.ones(2, 2), "bias": torch.tensor([1.0, 1e-3])}
-    unsure = {"weight": torch.ones(2, 2), "bias": torch.tensor([1e-3, 1e-3])}
-    moved = {"weight": torch.ones(2, 2), "bias": torch.tensor([2e-3, 2e-3])}
-    found = vague(sure, updates, unsure)
-    turned(found, {"weight": torch.ones(2, 2), "bias": torch.tensor([1.001, 2e-3])})
-    assert turned(found, moved, number=2)["bias"].tolist() == pytest.approx([7.0, -0.1])
+    found = vague(gradients(1.0, 1e-3), UPDATES, gradients(1e-3, 1e-3))
+    turned(found, gradients(1.001, 2e-3))
+    turned(found, gradients(2e-3, 2e-3), number=2)
+    assert unsure(found, 2) == [False, True]
 
 
 def test_a_gradient_of_nothing_at_all_is_sure() -> None:
     """An update of decay alone, as of an embedding that no row named, is to be equal."""
-    gradients = {"weight": torch.ones(2, 2), "bias": torch.tensor([0.0, 1.0])}
-    updates = {"weight": torch.ones(2, 2), "bias": torch.tensor([0.1, 0.1])}
-    assert turned(vague(gradients, updates), gradients)["bias"].tolist() == [7.0, 7.0]
+    found = vague(gradients(0.0, 1.0), UPDATES)
+    turned(found, gradients(0.0, 1.0))
+    assert unsure(found) == [False, False]
+
+
+@pytest.mark.parametrize(("found", "apart"), [(0.1, 0.0), (-0.1, 0.0), (-0.15, 0.05), (0.4, 0.1)])
+def test_an_unsure_update_may_be_the_other_way_and_no_further(found: float, apart: float) -> None:
+    base, marks = torch.tensor([0.1, 0.1]), torch.tensor([True, False])
+    measured = difference(torch.tensor([found, 0.4]), base, marks)
+    assert measured.tolist() == pytest.approx([apart, 0.3])

@@ -10,6 +10,7 @@ from hasten.measure.lab import Lab
 from hasten.measure.messages import BaselineTraced, CandidateTraced, DataDigested, Trained
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.verdict import Check, NumericsClaim
+from hasten.tune import prove as proving
 from hasten.tune.checks import (
     check_bitwise,
     check_data_digests,
@@ -201,6 +202,29 @@ def test_data_must_be_equal_complete_and_draw_the_same_randomness(
     plan: DataDigested, verdict: str
 ) -> None:
     assert check_data_digests(_digested("a", "b"), plan).verdict == verdict
+
+
+def test_a_plan_that_leaves_the_loader_alone_is_compared_as_far_as_there_is_time() -> None:
+    naive, plan = _digested("a", "b", complete=False), _digested("a", complete=False)
+    check = check_data_digests(naive, plan, in_full=False)
+    assert check.verdict == "proven"
+    assert check.why.startswith("the first 1 batches")
+    assert check_data_digests(naive, _digested("c"), in_full=False).verdict == "refuted"
+    nothing = _digested(complete=False)
+    assert check_data_digests(naive, nothing, in_full=False).verdict == "not_proven"
+
+
+def test_only_techniques_that_are_known_to_leave_the_loader_alone_get_a_glance(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proving, "GLANCE_S", 0.0)
+    described = lab.describe()
+    plan, rung = Plan(parts={"harmless": {}}), Rung.BITWISE
+    known = Prover(lab, described.traits, 3, described.offers).prove(plan, rung, check_data=True)
+    data = next(each for each in known.checks if each.name == "data")
+    assert "2 epochs" not in data.why, "there was no time"
+    unknown = Prover(lab, described.traits, 3).prove(plan, rung, check_data=True)
+    assert "2 epochs equal" in next(each.why for each in unknown.checks if each.name == "data")
 
 
 def test_a_training_that_is_stopped_goes_on_to_the_bit(prover: Prover) -> None:

@@ -83,7 +83,8 @@ def tune(
             )
     except (KeyboardInterrupt, SystemExit):
         if (out / JOURNAL).exists():
-            click.echo(f"What was learnt so far is in {out / JOURNAL}", err=True)
+            where = f"What was learnt so far is in {out / JOURNAL}"
+            click.echo(f"{where}: the same command goes on from there.", err=True)
         raise
     if as_json:
         print_json(evidence)

@@ -228,6 +228,7 @@ class Child:
             applied=self._applied(),
             threads=threads_to_place(device, beside_workers=has_workers(loader)),
             prefetched=self._ready(),
+            has_workers=has_workers(loader),
             device=device.type,
         )
 

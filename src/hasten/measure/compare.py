@@ -56,6 +56,7 @@ class Arm:
         self.applied: tuple[Applied, ...] = warmed.applied
         self.threads = warmed.threads
         self.prefetched = warmed.prefetched
+        self.has_workers = warmed.has_workers
         self.device = warmed.device
 
     def read(self) -> Memory:
@@ -165,7 +166,10 @@ class Rounds:
         a_s = [each.a_s for each in self._rounds]
         b_s = [each.b_s for each in self._rounds]
         elapsed_s = time.monotonic() - self._start
-        return ratio_interval(a_s, b_s, confidence=confidence, elapsed_s=elapsed_s)
+        found = ratio_interval(a_s, b_s, confidence=confidence, elapsed_s=elapsed_s)
+        if self._a.has_workers or self._b.has_workers:
+            return found.widened_to(sum(a_s) / sum(b_s))
+        return found
 
     def end(self, interval: Interval, confidence: float, margin: float) -> Comparison:
         return Comparison(

@@ -87,6 +87,8 @@ class Warmed(Reply, frozen=True, kw_only=True):
     """The busiest of the process, where they may be placed on cores; else none."""
     prefetched: int = 0
     """Batches that its loader may hold ready."""
+    has_workers: bool = False
+    """Whether its loader has worker processes, which may start anew with each epoch."""
     device: str = "cpu"
 
 

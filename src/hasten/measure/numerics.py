@@ -11,6 +11,7 @@ Limits: a difference that begins after these steps is not seen.
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from hasten.measure.messages import (
     Sensitivity,
     Trace,
 )
-from hasten.measure.vague import VagueUpdates
+from hasten.measure.vague import VagueUpdates, difference
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import Snapshot
 from hasten.stats.yardstick import EPSILON
@@ -175,16 +176,17 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
         start.restore()
         _perturb(run.model, probe)
         probed = _run_steps(run, found.steps, vague)
-        moved.append(_differences(probed.quantities, base))
+        moved.append(_differences(probed.quantities, base, vague.unsure))
         loss_moved.append(_loss_differences(probed.losses, ran.losses))
     stored = {name: _rounding(p) * _norm(p) for name, p in run.model.named_parameters()}
     start.restore()
     exact = _run_in_fp64(run, found.steps)
-    _save(path, ran.losses, base, exact)
+    _save(path, ran.losses, {"base": base, "exact": exact, "unsure": vague.unsure})
     return BaselineTraced(
         losses=tuple(ran.losses),
         schedule=tuple(ran.schedule),
-        loss_sensitivity=tuple(max(column) for column in zip(*loss_moved, strict=True)),
+        # One number has few chances to move: what moved an earlier loss may move this one.
+        loss_sensitivity=tuple(accumulate(map(max, zip(*loss_moved, strict=True)), max)),
         quantities={
             key: Sensitivity(
                 size={name: _norm(tensor) for name, tensor in tensors.items()},
@@ -206,10 +208,11 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
 def _trace_candidate(run: Run, cut_at: Cut, path: Path) -> CandidateTraced:
     ran = _run_steps(run, cut_at.steps)
     losses, found = ran.losses, ran.quantities
-    base_losses, base, exact = _load(path)
+    base_losses, kept = _load(path)
+    base, exact = kept["base"], kept["exact"]
     missing = sorted({name for key in base for name in set(base[key]) ^ set(found.get(key, {}))})
     unequal = "losses" if losses != base_losses else _first_unequal(base, found)
-    differences = {} if missing else _differences(found, base)
+    differences = {} if missing else _differences(found, base, kept["unsure"])
     return CandidateTraced(
         losses=tuple(losses),
         schedule=tuple(ran.schedule),
@@ -276,9 +279,16 @@ def _run_in_fp64(run: Run, steps: list[Step]) -> Quantities:
         return {}  # reported as "not measured"; nothing is decided by it then
 
 
-def _differences(found: Quantities, base: Quantities) -> dict[str, dict[str, float]]:
+def _differences(
+    found: Quantities, base: Quantities, unsure: Quantities | None = None
+) -> dict[str, dict[str, float]]:
+    """``unsure``: numbers that may have the other sign."""
+    masks = unsure or {}
     return {
-        key: {name: _norm(found[key][name].double() - each.double()) for name, each in part.items()}
+        key: {
+            name: _norm(difference(found[key][name], each, masks.get(key, {}).get(name)))
+            for name, each in part.items()
+        }
         for key, part in base.items()
     }
 
@@ -311,20 +321,20 @@ def _copied(tensor: Tensor) -> Tensor:
     return dense.detach().to("cpu", copy=True)
 
 
-def _save(path: Path, losses: list[float], base: Quantities, exact: Quantities) -> None:
+def _save(path: Path, losses: list[float], families: dict[str, Quantities]) -> None:
     tensors = {"losses": torch.tensor(losses, dtype=torch.float64)}
-    for family, quantities in (("base", base), ("exact", exact)):
+    for family, quantities in families.items():
         for key, part in quantities.items():
             for name, tensor in part.items():
                 tensors[f"{family}/{key}/{name}"] = tensor.contiguous()
     save_file(tensors, path)
 
 
-def _load(path: Path) -> tuple[list[float], Quantities, Quantities]:
+def _load(path: Path) -> tuple[list[float], dict[str, Quantities]]:
     tensors = load_file(path)
     losses = tensors.pop("losses").tolist()
-    families: dict[str, Quantities] = {"base": {}, "exact": {}}
+    families: dict[str, Quantities] = {"base": {}, "exact": {}, "unsure": {}}
     for label, tensor in tensors.items():
         family, key, name = label.split("/", 2)
         families[family].setdefault(key, {})[name] = tensor
-    return losses, families["base"], families["exact"]
+    return losses, families

@@ -36,7 +36,8 @@ class Side:
         self.warmups: list[float] = []
 
     def take_turn(self) -> float:
-        """Seconds per row, the median of blocks, in a process of its own."""
+        """Seconds per row in a process of its own: the median of blocks, and the mean where loader
+        workers may start in some of them."""
         arm = self._start()
         try:
             steps = block_steps(arm)
@@ -47,7 +48,7 @@ class Side:
             self.warmups.append(arm.warmup_s)
         finally:
             arm.worker.close()
-        return statistics.median(blocks)
+        return statistics.fmean(blocks) if arm.has_workers else statistics.median(blocks)
 
 
 def compare_in_turns(

@@ -1,12 +1,13 @@
 """Updates that rounding alone decides: Adam makes a whole one of any gradient, however small.
 
-In the runs with perturbed weights they are sent the other way, so that what may come of them is in
-the yardstick. Two kinds:
+Two kinds, which perturbed runs of the baseline tell:
 
-- A weight whose gradient is nothing but rounding, as a bias before BatchNorm; what follows such a
-  weight, there the running mean, is as vague as the weight itself.
+- A weight whose gradient is nothing but rounding, as a bias before BatchNorm. In these runs it is
+  sent the other way, since what follows such a weight, there the running mean, is as vague as the
+  weight itself.
 - Single numbers of a weight whose gradient is so near to zero that its sign is not sure. In a small
-  weight few are, and three perturbations seldom meet the one that another order of sums will.
+  weight few are, and three perturbations seldom meet the one that another order of sums will. They
+  may go the other way, and no further; all others of the weight are held to what they are.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ Tensors = Mapping[str, Tensor]
 
 
 class VagueUpdates:
-    """Learns from each perturbed run how far its gradients moved, and knows best in the last."""
+    """Learns from each perturbed run how far its gradients moved."""
 
     def __init__(self, base: Mapping[str, Tensors], epsilon: float) -> None:
         """``base`` is what the steps came to without a perturbation, as measure.numerics keeps
@@ -28,9 +29,8 @@ class VagueUpdates:
         self._base = base
         self._epsilon = epsilon
         self._moved: dict[tuple[int, str], Tensor] = {}
-        self._unsure: dict[str, Tensor] = {}
-        """Of this run: numbers whose gradient had no sure sign in any of its steps."""
-        self._every = [part for key, part in base.items() if key.startswith("updates")]
+        self.unsure: dict[str, dict[str, Tensor]] = {}
+        """By the keys of updates and by name: which numbers have no sure sign, so far."""
 
     @torch.no_grad()
     def turn(self, model: nn.Module, before: Tensors, gradients: Tensors, number: int) -> None:
@@ -38,27 +38,33 @@ class VagueUpdates:
         base = self._base[f"gradients {number}"]
         sizes = {name: float(each.double().norm()) for name, each in base.items()}
         nothing_but_rounding = below_floor(sizes, self._epsilon)
+        unsure = self.unsure.setdefault(f"updates {number}", {})
         for name, gradient in base.items():
-            unsure = self._look(name, gradient, gradients[name], number)
-            parameter = model.get_parameter(name)
-            update = self._base[f"updates {number}"][name]
+            unsure[name] = self._has_no_sure_sign(name, gradient, gradients[name], number)
             if name in nothing_but_rounding:
-                parameter.copy_(before[name] - self._largest(name) * update.sign())
-            elif unsure.any():
-                turned = torch.where(unsure, before[name] - update, parameter.cpu())
-                parameter.copy_(turned)
+                update = self._base[f"updates {number}"][name]
+                turned = before[name] - self._largest_update(name) * update.sign()
+                model.get_parameter(name).copy_(turned)
 
-    def _look(self, name: str, base: Tensor, found: Tensor, number: int) -> Tensor:
+    def _has_no_sure_sign(self, name: str, base: Tensor, found: Tensor, number: int) -> Tensor:
         moved = (found - base).abs()
         known = self._moved.get((number, name))
         moved = moved if known is None else torch.maximum(moved, known)
         self._moved[number, name] = moved
-        unsure = base.abs() < ALLOWED * moved
-        if number > 1 and name in self._unsure:
-            unsure &= self._unsure[name]  # a sure gradient of an earlier step outweighs this one
-        self._unsure[name] = unsure
-        return unsure
+        usual = moved.square().mean().sqrt()  # three runs may happen to move a number by little
+        unsure = (base != 0) & (base.abs() < ALLOWED * moved.clamp(min=usual))
+        earlier = self.unsure.get(f"updates {number - 1}", {}).get(name)
+        # A sure gradient of an earlier step outweighs this one.
+        return unsure if earlier is None else unsure & earlier
 
-    def _largest(self, name: str) -> float:
-        every = [each[name].abs() for each in self._every]
-        return max(float(each.max()) if each.numel() else 0.0 for each in every)
+    def _largest_update(self, name: str) -> float:
+        updates = [part[name] for key, part in self._base.items() if key.startswith("updates")]
+        return max(float(each.abs().max()) if each.numel() else 0.0 for each in updates)
+
+
+def difference(found: Tensor, base: Tensor, unsure: Tensor | None) -> Tensor:
+    """How far ``found`` is from ``base``; a number without a sure sign may have the other one."""
+    apart = (found.double() - base.double()).abs()
+    if unsure is None:
+        return apart
+    return torch.where(unsure, (apart - 2 * base.double().abs()).clamp(min=0.0), apart)

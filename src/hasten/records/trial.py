@@ -114,4 +114,4 @@ class Trial(Record, frozen=True, kw_only=True):
 
 
 def trial_key(on: Plan, candidate: Candidate) -> str:
-    return f"{on.parts} + {candidate.key()}"
+    return f"{on.parts} + {candidate.key()} + {candidate.along}"

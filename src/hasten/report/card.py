@@ -75,7 +75,7 @@ def _trials(evidence: Evidence) -> RenderableType:
         outcome = Text(spelled(trial.outcome), style=STYLES[TONES.get(trial.outcome, "doubt")])
         name = Text(printable(trial.candidate.technique))
         for brought in trial.candidate.along:
-            name.append(printable(f"\n  with {brought}"), style="dim")
+            name.append(f"\n  with {printable(brought)}", style="dim")
         table.add_row(name, trial_ratio(trial), outcome, Text(printable(trial.why)))
     return table
 
@@ -124,6 +124,8 @@ def _first(evidence: Evidence) -> str:
         return ""
     if evidence.outcome == "nothing_to_gain":
         return "Nothing to apply."
+    if evidence.verdict == "refuted":
+        return "Leave it as it is: what was found is not the same training, or not faster."
     late = any(trial.outcome == "out_of_time" for trial in evidence.trials)
     return "Run it again with more --minutes." if late else "Run it again on a quieter machine."
 

@@ -39,10 +39,10 @@ def headline(evidence: Evidence) -> Headline:
     speed, numerics = evidence.speed, evidence.numerics
     if evidence.outcome == "recipe" and speed is not None and numerics is not None:
         same = "trains as well" if numerics.rung is Rung.PARITY else "stays the same training"
-        claim, beside = f"{evidence.task} trains {speed.ratio:.2f}x faster", ""
+        claim = f"{evidence.task} trains {speed.ratio:.2f}x faster"
+        beside = f"99 % interval {interval(speed.low, speed.high)}"
         if evidence.aim.goal == "memory" and evidence.memory is not None:
-            claim, beside = _smaller(evidence.task, evidence.memory), f"{_pace(speed)}, "
-        beside += f"99 % interval {interval(speed.low, speed.high)}"
+            claim, beside = _smaller(evidence.task, evidence.memory), _pace(speed)
         return Headline("PROVEN", "good", claim, (beside, f"and {same} ({numerics.rung})"))
     sooner = evidence.sooner()
     if evidence.outcome == "recipe" and sooner is not None:
@@ -63,8 +63,9 @@ def _smaller(task: str, memory: MemoryClaim) -> str:
 def _pace(speed: SpeedClaim) -> str:
     """What a lower peak costs, or gains beside it."""
     if speed.ratio < 1:
-        return f"{1 / speed.ratio:.2f}x the time"
-    return f"{speed.ratio:.2f}x faster"
+        slower = interval(1 / speed.high, 1 / speed.low)
+        return f"{1 / speed.ratio:.2f}x the time, 99 % interval {slower}"
+    return f"{speed.ratio:.2f}x faster, 99 % interval {interval(speed.low, speed.high)}"
 
 
 def interval(low: float, high: float) -> str:

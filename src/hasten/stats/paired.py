@@ -12,10 +12,11 @@ A difference is claimed only when the whole interval lies beyond a margin of 1 %
 processes keep an offset of about 0.3 % for as long as they live (memory placement), so that an
 interval that merely excludes 1 is wrong far more often than it says.
 
-Limits: the median does not see a cost that falls on few rounds, such as the restart of loader
-workers at an epoch's end. An offset between two processes is not averaged out by more rounds:
-the final word needs fresh processes. The confidence is that of one look; who looks many times
-and stops at the first decision errs more often.
+Limits: the median does not see a cost that falls on few rounds; where that is known to be, as with
+loader workers that start with each epoch, the ratio of whole times is taken in. An offset between
+two processes is not averaged out by more rounds: the final word needs fresh processes. The
+confidence is that of one look; who looks many times and stops at the first decision errs more
+often.
 """
 
 import math
@@ -55,6 +56,11 @@ class Interval:
     ratio: float
     low: float
     high: float
+
+    def widened_to(self, whole: float) -> "Interval":
+        """By the ratio of whole times, where some rounds pay for what all of them need: loader
+        workers that start with each epoch. It is then the figure as well."""
+        return Interval(whole, min(self.low, whole), max(self.high, whole))
 
 
 def ratio_interval(

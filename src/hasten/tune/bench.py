@@ -79,7 +79,7 @@ def prove(
         tell(f"building {task} and running one step")
         described = lab.describe({str(path): plan})
         tell("proving that the training stays the same")
-        prover = Prover(lab, described.traits, seed)
+        prover = Prover(lab, described.traits, seed, described.offers)
         numerics = prove_plan(prover, lab, plan, described.rungs, 60 * minutes, tell)
         if resume and numerics.verdict == "proven":
             tell("proving that a stopped training goes on as if it had not been")

@@ -11,6 +11,8 @@ from hasten.stats.yardstick import ALLOWED, Excess, Norms, excess
 DATA_EPOCHS = 2
 """A wrong order often shows in the second epoch only."""
 DATA_LIMIT_S = 120.0
+GLANCE_S = 10.0
+"""Instead, where the plan leaves the loader as it is: epochs may be long, or never end."""
 UNSTEADY = 10.0
 """How many times what rounding may cause a naive training may differ from itself, as sums of no
 fixed order do on a GPU, and still be compared with."""
@@ -33,14 +35,20 @@ def check_start(naive: dict[str, str], plan: dict[str, str]) -> Check:
     return Check(name="start", verdict="proven", why=f"{len(naive)} digests equal before step 1")
 
 
-def check_data_digests(naive: messages.DataDigested, plan: messages.DataDigested) -> Check:
-    """The same batches in the same order, and the random generators moved alike."""
+def check_data_digests(
+    naive: messages.DataDigested, plan: messages.DataDigested, *, in_full: bool = True
+) -> Check:
+    """The same batches in the same order, and the random generators moved alike. Unless it is to
+    be ``in_full``, what there was time for is enough: a plan that leaves the loader alone."""
     pairs = zip(naive.batches, plan.batches, strict=False)
     first = next((i for i, (one, other) in enumerate(pairs) if one != other), None)
     if first is not None:
         return Check(name="data", verdict="refuted", why=f"batch {first} is another one")
     if not (naive.complete and plan.complete):
         seen = min(len(naive.batches), len(plan.batches))
+        if not in_full and seen:
+            why = f"the first {seen} batches equal to the bit; the plan leaves the loader as it is"
+            return Check(name="data", verdict="proven", why=why)
         why = f"only {seen} batches could be compared in {DATA_LIMIT_S:.0f} s"
         return Check(name="data", verdict="not_proven", why=why)
     if len(naive.batches) != len(plan.batches):

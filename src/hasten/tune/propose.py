@@ -1,6 +1,6 @@
 """Findings and offers become candidates: pure."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from hasten.records.finding import Finding
 from hasten.records.plan import NAIVE, Plan, RawPart, Rung
@@ -30,7 +30,8 @@ def propose(
     candidates: dict[str, Candidate] = {}
     not_tried: dict[str, Trial] = {}
     for offer, finding, part in answers:
-        candidate = _candidate(offer, finding, part, offers, plan)
+        brought = _brought(offer, offers, plan)
+        candidate = _candidate(offer, part, finding.code, finding.bound, brought, plan)
         key = candidate.key()
         if key in candidates or key in not_tried:
             continue  # it answers two findings; one trial is enough, for the first of them
@@ -46,20 +47,35 @@ def _order(offer: Offer) -> tuple[int, int]:
     return offer.rung.depth(), -len(offer.instead_of)
 
 
-def _candidate(
-    offer: Offer, finding: Finding, part: RawPart, offers: Sequence[Offer], plan: Plan
+def lighter(
+    candidate: Candidate, without: Container[str], offers: Sequence[Offer], plan: Plan
 ) -> Candidate:
-    brought = [
+    """The same change, with less of what it brings."""
+    known = {each.technique: each for each in offers}
+    brought = [known[name] for name in candidate.along if name not in without]
+    offer = known[candidate.technique]
+    return _candidate(offer, candidate.part, candidate.finding, candidate.bound, brought, plan)
+
+
+def _brought(offer: Offer, offers: Sequence[Offer], plan: Plan) -> list[Offer]:
+    if offer.refusal is not None:
+        return []
+    return [
         each
         for each in offers
         if each.technique in offer.brings and each.parts and each.technique not in plan.parts
     ]
+
+
+def _candidate(
+    offer: Offer, part: RawPart, finding: str, bound: float, brought: Sequence[Offer], plan: Plan
+) -> Candidate:
     return Candidate(
         technique=offer.technique,
         part=part,
         rung=Rung.deepest([offer.rung, *(each.rung for each in brought)]),
-        finding=finding.code,
-        bound=finding.bound,
+        finding=finding,
+        bound=bound,
         changes_data=any(each.changes_data for each in (offer, *brought)),
         along={each.technique: each.parts[0] for each in brought},
         replaces=tuple(

@@ -1,7 +1,7 @@
 """Does a plan leave the training the same? Fails closed: what was not shown is not proven."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from hasten.measure import messages
@@ -9,12 +9,14 @@ from hasten.measure.lab import Lab
 from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.traits import Reduction, Traits
+from hasten.records.trial import Offer
 from hasten.records.verdict import Check, NumericsClaim
 from hasten.stats.randomness import LOOKS
 from hasten.tune.chance import check_randomness
 from hasten.tune.checks import (
     DATA_EPOCHS,
     DATA_LIMIT_S,
+    GLANCE_S,
     RESUME_STEPS,
     check_bitwise,
     check_data_digests,
@@ -32,14 +34,17 @@ REPEAT_LIMIT_S = 120.0
 class Prover:
     """Compares plans with the naive one from the same seed; the naive side is run once a rung."""
 
-    def __init__(self, lab: Lab, traits: Traits, seed: int) -> None:
+    def __init__(self, lab: Lab, traits: Traits, seed: int, offers: Sequence[Offer] = ()) -> None:
+        """``offers`` tell which techniques leave the loader as it is; others may not."""
         self._lab = lab
         self.seed = seed
         self._reduction: Reduction = "coupled" if traits.couples_batch else traits.loss_reduction
         self._draws = traits.model.draws_random
         self._start: dict[str, str] = {}
         self._traced: dict[Rung, messages.BaselineTraced] = {}
-        self._data: messages.DataDigested | None = None
+        self._leave_data = {each.technique for each in offers if not each.changes_data}
+        self._data: dict[float, messages.DataDigested] = {}
+        """By the time that there was for it."""
         self._repeated: dict[int, messages.Repeated] = {}
 
     def prove(
@@ -104,11 +109,14 @@ class Prover:
         self, worker: Worker, plan: Plan, rung: Rung, check_data: bool, judged: Plan
     ) -> Iterator[Check]:
         has_rung = judged != NAIVE or plan == NAIVE
-        self._run_baseline(rung if has_rung else None, check_data)
+        changes_data = not self._leave_data.issuperset(plan.parts)
+        limit_s = DATA_LIMIT_S if changes_data else GLANCE_S
+        self._run_baseline(rung if has_rung else None, limit_s if check_data else None)
         started = worker.ask(self._request(plan), messages.Started)
         yield check_start(self._start, started.state)
-        if self._data is not None and check_data:
-            yield check_data_digests(self._data, _digest_data(worker))
+        if check_data:
+            digested = _digest_data(worker, limit_s)
+            yield check_data_digests(self._data[limit_s], digested, in_full=changes_data)
         if not has_rung:
             return
         started = worker.ask(self._request(judged, rung), messages.Started)
@@ -151,15 +159,15 @@ class Prover:
         request = messages.Repeat(count=count, seed=self.seed, limit_s=REPEAT_LIMIT_S)
         return worker.ask(request, messages.Repeated)
 
-    def _run_baseline(self, rung: Rung | None, check_data: bool) -> None:
-        """The naive side, as far as it is needed and was not run before."""
+    def _run_baseline(self, rung: Rung | None, data_s: float | None) -> None:
+        """The naive side, as far as it is needed and was not run before; its data for so long."""
         has_trace = rung is None or rung in self._traced
-        if self._start and has_trace and (self._data is not None or not check_data):
+        if self._start and has_trace and (data_s is None or data_s in self._data):
             return
         with self._lab.worker() as worker:
             self._start = worker.ask(self._request(NAIVE), messages.Started).state
-            if check_data and self._data is None:
-                self._data = _digest_data(worker)
+            if data_s is not None and data_s not in self._data:
+                self._data[data_s] = _digest_data(worker, data_s)
             if rung is not None and rung not in self._traced:
                 worker.ask(self._request(NAIVE, rung), messages.Started)
                 request = self._trace(rung, "baseline")
@@ -174,6 +182,6 @@ class Prover:
         return messages.Trace(path=str(path), role=role, reduction=self._reduction, epoch=epoch)
 
 
-def _digest_data(worker: Worker) -> messages.DataDigested:
-    request = messages.DigestData(epochs=DATA_EPOCHS, limit_s=DATA_LIMIT_S)
+def _digest_data(worker: Worker, limit_s: float) -> messages.DataDigested:
+    request = messages.DigestData(epochs=DATA_EPOCHS, limit_s=limit_s)
     return worker.ask(request, messages.DataDigested)

@@ -22,7 +22,7 @@ from hasten.records.verdict import Comparison, Verdict
 from hasten.report.text import size
 from hasten.stats.paired import CONFIDENCE
 from hasten.tune.parity import prove_steps
-from hasten.tune.propose import propose
+from hasten.tune.propose import lighter, propose
 from hasten.tune.prove import Prover
 
 GRACE_S = 60.0
@@ -130,24 +130,29 @@ class Search:
             candidate = None if enough else self._next(findings, floor)
             if candidate is None:
                 return
-            trial = self._known.get(trial_key(self.plan, candidate))
-            if trial is None or trial.outcome in UNTRIED:
-                if self._left_s() < LOOKS_S[0]:
-                    self._give_up(findings, floor)
-                    return
-                tell(f"trying {candidate.words()} against {candidate.finding}")
-                trial = self._try(candidate, smaller)
-                lighter = self._lighter(trial)
-                if lighter is not None:
-                    self._list(trial)
-                    tell(f"trying {lighter.words()} against {candidate.finding}, without the rest")
-                    trial = self._try(lighter, smaller)
+            trial = self._result_of(candidate, tell, smaller)
+            if trial is not None and (less := self._lighter(trial)) is not None:
+                self._list(trial)
+                trial = self._result_of(less, tell, smaller)
+            if trial is None:
+                self._give_up(findings, floor)
+                return
             self._record(trial)
             if trial.outcome == "kept":
                 self.plan = trial.candidate.plan_on(self.plan)
                 self.peak_bytes = trial.peak_bytes or self.peak_bytes
                 if not smaller:
                     findings = self._look_again(findings, tell)
+
+    def _result_of(self, candidate: Candidate, tell: Tell, smaller: bool) -> Trial | None:
+        """Known from an earlier search, or tried now; None where there is no time for it."""
+        trial = self._known.get(trial_key(self.plan, candidate))
+        if trial is not None and trial.outcome not in UNTRIED:
+            return trial
+        if self._left_s() < LOOKS_S[0]:
+            return None
+        tell(f"trying {candidate.words()} against {candidate.finding}")
+        return self._try(candidate, smaller)
 
     def _is_over(self, peak_bytes: int | None) -> bool:
         allowed = self._aim.memory_bytes
@@ -160,7 +165,16 @@ class Search:
         for trial in not_tried:
             if trial.candidate.key() not in self._tried:
                 self._record(trial)
-        return next((each for each in candidates if self._is_open(each)), None)
+        chosen = next((each for each in candidates if self._is_open(each)), None)
+        return chosen and lighter(chosen, self._wrong(), self._offers, self.plan)
+
+    def _wrong(self) -> set[str]:
+        """What was tried by itself and is another training: no other brings it along."""
+        return {
+            each.candidate.technique
+            for each in self.trials
+            if each.outcome in ("refuted", "not_proven") and not each.candidate.along
+        }
 
     def _is_open(self, candidate: Candidate) -> bool:
         """Never tried; or tried, on another plan than now, and not settled for good."""
@@ -179,17 +193,19 @@ class Search:
             self._record(trial)
 
     def _lighter(self, trial: Trial) -> Candidate | None:
-        """The same change without what it brought that does not apply here, or takes memory that
-        there is not; None where that was not the trouble."""
+        """The same change without what it brought and may have been the trouble; None where that
+        was not."""
         candidate = trial.candidate
         if trial.outcome in ("out_of_memory", "too_large"):
             trouble = {each.technique for each in self._offers if each.changes_data}
         elif trial.outcome in ("not_tried", "fell_back"):
             trouble = {each.technique for each in trial.applied if each.outcome != "done"}
+        elif trial.outcome in ("refuted", "not_proven", "not_faster"):
+            trouble = set(candidate.along)
         else:
             return None
-        along = {name: part for name, part in candidate.along.items() if name not in trouble}
-        return None if along == candidate.along else replace(candidate, along=along)
+        less = lighter(candidate, trouble, self._offers, self.plan)
+        return None if less.along == candidate.along else less
 
     def _record(self, trial: Trial) -> None:
         self._list(trial)
