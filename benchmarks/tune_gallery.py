@@ -1,7 +1,7 @@
 """Tune bundled workloads, and measure again what was claimed.
 
 Each task is tuned by the real command in a process of its own. Then what its recipe claims is
-measured in another way, by ``remeasured.py``: plain loops over whole steps in fresh processes, which
+measured in another way, by ``remeasured.py``: plain loops over whole steps in fresh processes that
 take turns of a second. A claim is a miss where the median of these ratios lies outside of its
 interval.
 

@@ -211,7 +211,7 @@ def _from_recipe(task: str, path: Path, wishes: "Wishes") -> "tuple[Plan, Recipe
     if recipe.is_edited():
         _note(
             f"the plan of {path} was edited since it was proven, so what it claims is not compared;"
-            f" hasten prove {task} {path} proves it as it is"
+            f" hasten prove {task} {path} tells what it is worth"
         )
         return plan, None
     if plan != recipe.as_plan():

@@ -15,7 +15,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from hasten.stats.yardstick import ALLOWED, below_floor
+from hasten.stats.yardstick import below_floor
+
+UNSURE = 10.0
+"""A gradient that is not so many times what a perturbation moves it by. Below twice that its sign
+may turn; below ten times an update of several steps, which weighs them against each other, can
+still become any other, and of a small weight one number tells."""
 
 Tensors = Mapping[str, Tensor]
 
@@ -40,11 +45,12 @@ class VagueUpdates:
         nothing_but_rounding = below_floor(sizes, self._epsilon)
         unsure = self.unsure.setdefault(f"updates {number}", {})
         for name, gradient in base.items():
-            unsure[name] = self._has_no_sure_sign(name, gradient, gradients[name], number)
             if name in nothing_but_rounding:
                 update = self._base[f"updates {number}"][name]
                 turned = before[name] - self._largest_update(name) * update.sign()
                 model.get_parameter(name).copy_(turned)
+            else:
+                unsure[name] = self._has_no_sure_sign(name, gradient, gradients[name], number)
 
     def _has_no_sure_sign(self, name: str, base: Tensor, found: Tensor, number: int) -> Tensor:
         moved = (found - base).abs()
@@ -52,7 +58,7 @@ class VagueUpdates:
         moved = moved if known is None else torch.maximum(moved, known)
         self._moved[number, name] = moved
         usual = moved.square().mean().sqrt()  # three runs may happen to move a number by little
-        unsure = (base != 0) & (base.abs() < ALLOWED * moved.clamp(min=usual))
+        unsure = (base != 0) & (base.abs() < UNSURE * moved.clamp(min=usual))
         earlier = self.unsure.get(f"updates {number - 1}", {}).get(name)
         # A sure gradient of an earlier step outweighs this one.
         return unsure if earlier is None else unsure & earlier
@@ -63,8 +69,10 @@ class VagueUpdates:
 
 
 def difference(found: Tensor, base: Tensor, unsure: Tensor | None) -> Tensor:
-    """How far ``found`` is from ``base``; a number without a sure sign may have the other one."""
+    """How far ``found`` is from ``base``. A number without a sure sign may be as far the other way
+    as any number of the weight goes."""
     apart = (found.double() - base.double()).abs()
-    if unsure is None:
+    if unsure is None or not unsure.any():
         return apart
-    return torch.where(unsure, (apart - 2 * base.double().abs()).clamp(min=0.0), apart)
+    excused = 2 * base.double().abs().max()
+    return torch.where(unsure, (apart - excused).clamp(min=0.0), apart)
