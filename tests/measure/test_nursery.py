@@ -83,6 +83,7 @@ def test_one_that_is_killed_is_replaced_and_its_workers_are_said_to_have_failed(
         nursery = lab._nursery
         assert nursery is not None
         nursery._process.kill()
+        nursery._process.wait()  # its workers end with it, which may take it a moment
         with pytest.raises(WorkerFailure, match="signal 9"):
             worker.ask(lab.start(NAIVE), messages.Started)
         assert lab.describe().traits.model.parameters == 676
