@@ -115,8 +115,8 @@ def _about_worth(evidence: Evidence) -> str:
     if evidence.worth:
         return (
             "A part's worth in place is how many times faster the whole plan is with it than"
-            " without it. Parts work together, so these figures need not multiply to the whole. Each"
-            " is of one pair of processes, which may differ by themselves: it tells which part"
+            " without it. Parts work together, so these figures need not multiply to the whole."
+            " Each is of one pair of processes, which may differ by themselves: it tells which part"
             " matters, and only the figure of the whole plan is a claim."
         )
     if len(evidence.plan.parts) == 1:
