@@ -72,6 +72,16 @@ def test_all_that_was_tried_is_shown_the_losers_too() -> None:
     assert "AdamW is fused already" in not_tried
 
 
+def test_what_a_change_brought_along_stands_below_it() -> None:
+    trial = make_trial("whole_step_graph")
+    brought = {"fused_optimizer": {}, "resident\ndata": {}}
+    trial = replace(trial, candidate=replace(trial.candidate, along=brought))
+    graph, fused, resident = sections(show(replace(PROVEN, trials=(trial,))))[TRIED]
+    assert graph.split()[:3] == ["whole_step_graph", "1.50x", "kept"]
+    assert fused.split() == ["with", "fused_optimizer"]
+    assert resident.split() == ["with", "resident?data"]
+
+
 def test_every_check_of_the_numerics_is_shown() -> None:
     start, rounding = sections(show(PROVEN))["Is it the same training?"]
     assert start.split(maxsplit=2) == ["start", "proven", "12 digests equal before step 1"]
@@ -137,7 +147,10 @@ def test_a_claim_that_was_not_proven_says_so_and_offers_no_recipe() -> None:
 
 def test_a_claim_that_was_refuted_says_so() -> None:
     evidence = replace(UNPROVEN, verdict="refuted", why="gradients 2 of weight differs")
-    assert show(evidence).startswith("REFUTED  train.py:make_task: gradients 2 of weight differs")
+    text = show(evidence)
+    assert text.startswith("REFUTED  train.py:make_task: gradients 2 of weight differs")
+    assert "Leave it as it is" in text
+    assert "quieter machine" not in text
 
 
 def test_a_tuning_without_findings_and_trials_says_so() -> None:
@@ -195,6 +208,6 @@ def test_for_memory_the_peak_is_the_verdict_and_time_its_price() -> None:
     smaller = replace(PROVEN, aim=Aim(goal="memory"), memory=claim, speed=slower)
     text = show(smaller)
     assert "takes 3.0 MiB instead of 8.0 MiB at the peak of a step" in text
-    assert "2.00x the time" in text
+    assert "2.00x the time, 99 % interval 1.82x to 2.22x" in text
     assert "8.0 MiB -> 3.0 MiB, 4.0 MiB allowed" in text
     assert "0.50x faster" not in text

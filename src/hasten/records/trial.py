@@ -82,9 +82,10 @@ class Candidate(Record, frozen=True, kw_only=True):
         kept = incumbent.without(*self.replaces).parts
         return Plan(parts={**self.along, **kept, self.technique: self.part})
 
-    def words(self) -> str:
+    def words(self, *, settings: bool = False) -> str:
         """The change by name, with what it brings."""
-        return " with ".join(filter(None, [self.technique, ", ".join(self.along)]))
+        name = self.key() if settings and self.part else self.technique
+        return f"{name} with {', '.join(self.along)}" if self.along else name
 
     def key(self) -> str:
         """The same for the same change, whatever it is an answer to and brings along."""

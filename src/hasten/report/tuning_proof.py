@@ -73,10 +73,7 @@ def _trial(trial: Trial) -> tuple[str | Cell, ...]:
 
 
 def _change(trial: Trial) -> tuple[Cell, Cell]:
-    candidate = trial.candidate
-    name = candidate.key() if candidate.part else candidate.technique
-    brought = f" with {', '.join(candidate.along)}" if candidate.along else ""
-    return code(name + brought), code(candidate.finding)
+    return code(trial.candidate.words(settings=True)), code(trial.candidate.finding)
 
 
 def _outcome(trial: Trial) -> Cell:
