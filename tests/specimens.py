@@ -155,7 +155,6 @@ def make_candidate(technique: str) -> Candidate:
         rung=Rung.BITWISE,
         finding="data-wait",
         bound=1.667,
-        changes_data=False,
     )
 
 

@@ -59,7 +59,6 @@ def test_an_offer_that_answers_a_finding_becomes_a_candidate() -> None:
             rung=Rung.BITWISE,
             finding="data-wait",
             bound=FINDING.bound,
-            changes_data=True,
         )
     ]
 
@@ -182,7 +181,6 @@ def test_what_a_change_brings_takes_the_place_of_what_it_leaves_nothing_to_do() 
     plan = Plan(parts={"workers": {}, "fused": {}})
     (candidate,), _ = propose([FINDING], [graph, resident], FLOOR, plan)
     assert candidate.plan_on(plan).parts.keys() == {"loader", "fused", "graph"}
-    assert candidate.changes_data, "that which it brings does"
     assert candidate.words() == "graph with loader"
 
 

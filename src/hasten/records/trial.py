@@ -72,7 +72,6 @@ class Candidate(Record, frozen=True, kw_only=True):
     rung: Rung
     finding: str
     bound: float
-    changes_data: bool
     along: dict[str, RawPart] = msgspec.field(default_factory=dict)
     """Parts of other techniques that it brings, unless the plan has them."""
     replaces: tuple[str, ...] = ()

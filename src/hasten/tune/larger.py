@@ -237,7 +237,6 @@ def _candidate(offer: Offer, part: RawPart) -> Candidate:
         rung=offer.rung,
         finding="",
         bound=1.0,
-        changes_data=True,
     )
 
 

@@ -76,7 +76,6 @@ def _candidate(
         rung=Rung.deepest([offer.rung, *(each.rung for each in brought)]),
         finding=finding,
         bound=bound,
-        changes_data=any(each.changes_data for each in (offer, *brought)),
         along={each.technique: each.parts[0] for each in brought},
         replaces=tuple(
             name for each in (offer, *brought) for name in each.instead_of if name in plan.parts
