@@ -176,6 +176,24 @@ def test_a_model_that_refuses_fp64_reports_no_fp64_error(tmp_path: Path) -> None
     assert baseline.quantities["gradients 1"].fp64_error == {}
 
 
+def test_a_model_that_draws_random_numbers_reports_no_fp64_error(tmp_path: Path) -> None:
+    class Noisy(nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+            return super().forward(input + 0.1 * torch.randn_like(input))
+
+    seed_everything(0)
+    task = Task(
+        model=Noisy(8, 3),
+        data=(torch.randn(64, 8), torch.randint(0, 3, (64,))),
+        loss=nn.functional.cross_entropy,
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-2),
+        batch_size=16,
+    )
+    baseline = _trace(Run(Pipeline.from_task(task)), tmp_path / "t", "baseline")
+    assert isinstance(baseline, messages.BaselineTraced)
+    assert baseline.quantities["gradients 1"].fp64_error == {}, "it would be of other numbers"
+
+
 def test_a_baseline_that_does_not_repeat_itself_is_noticed(tmp_path: Path) -> None:
     calls = iter(range(1000))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hasten.stats.yardstick import ALLOWED, EPSILON, Norms, below_floor, excess
+from hasten.stats.yardstick import ALLOWED, EPSILON, TRUSTED, Norms, below_floor, excess
 
 SIZE = {"embedding": 10.0, "layer.weight": 3.0, "layer.bias": 0.1}
 MOVED = {name: 1e-4 * size for name, size in SIZE.items()}
@@ -47,10 +47,27 @@ def test_a_parameter_that_is_no_further_from_the_truth_is_excused_and_no_other(
     wrong = norms({**NOTHING, "layer.bias": 0.05})
     used = excess(replace(wrong, candidate_error=ours, baseline_error=baselines))
     if share is None:
-        assert (used.share, used.excused) == (excess(wrong).share, ())
+        assert used.excused == ()
         assert used.share > 1
     else:
         assert (used.share, used.excused) == (share, ("layer.bias",))
+
+
+def test_what_the_baseline_is_off_from_the_truth_is_allowed_as_rounding_is() -> None:
+    size, caused = {"only": 1.0}, 0.5 + EPSILON
+    for error, counted in ((1.0, 1.0), (3.0, 3.0), (1e6, TRUSTED * caused)):
+        limit = ALLOWED * (caused + counted)
+        given_truth = replace(
+            norms({"only": limit}, size=size, sensitivity={"only": 0.5}),
+            baseline_error={"only": error},
+            candidate_error={"only": 2e6},
+        )
+        assert excess(given_truth).share == pytest.approx(1.0)
+
+
+def test_a_truth_that_is_not_a_number_allows_nothing() -> None:
+    off = replace(norms(MOVED), baseline_error=dict.fromkeys(SIZE, math.nan))
+    assert excess(off).share == math.inf
 
 
 def test_equal_gradients_use_nothing_of_what_is_allowed() -> None:

@@ -97,8 +97,8 @@ def test_what_is_left_falls_from_phase_to_phase(course: Course, clock: Clock) ->
     foreseen = [left(course)]
     for phase, plan in (
         ("searching", None),
-        ("settling", (3, 0.0)),
-        ("proving", None),
+        ("proving", (3, 0.0)),
+        ("settling", None),
         ("confirming", None),
     ):
         clock.now += 5

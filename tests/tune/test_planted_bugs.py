@@ -64,7 +64,7 @@ def bench() -> Iterator[Bench]:
         ("plain", "accumulation_off_by_k", "rounding", ""),
         ("plain", "loss_divided_twice", "rounding", ""),
         ("plain", "remainder_dropped", "rounding", ""),
-        ("plain", "last_window_dropped", "rounding", "updates 5"),
+        ("plain", "last_window_dropped", "rounding", "s 5: 0.weight"),
         ("plain", "rate_stepped_per_micro_batch", "rounding", "schedule"),
         ("plain", "clip_before_unscale", "rounding", "gradients"),
         ("plain", "gradients_wrong_at_equal_loss", "rounding", "0."),

@@ -51,7 +51,8 @@ def settle(monkeypatch: pytest.MonkeyPatch, phases: list[Phase | None]) -> Calla
         def prove(prover: object, lab: object, plan: Plan, *_: object) -> NumericsClaim:
             wrong = [name for name in plan.parts if name in refuted]
             verdict: Verdict = "refuted" if wrong else "proven"
-            check = Check(name="parity", verdict=verdict, why=f"{wrong} trains worse")
+            name = "parity" if "half" in wrong else "rounding"
+            check = Check(name=name, verdict=verdict, why=f"{wrong} trains worse")
             parity = PARITY if "half" in plan.parts else None
             return NumericsClaim(rung=Rung.PARITY, verdict=verdict, checks=(check,), parity=parity)
 
@@ -125,10 +126,36 @@ def test_a_precision_alone_that_trains_worse_is_refuted(settle: Settle) -> None:
     assert not settled.holds(Aim())
 
 
-def test_what_fails_without_a_precision_in_it_is_not_tried_in_another_way(settle: Settle) -> None:
+def test_what_steps_tell_is_laid_to_the_part_that_came_last(settle: Settle) -> None:
     settled = settle("loader", "fused", refuted=("fused",))
-    assert settled.numerics.verdict == "refuted"
+    assert list(settled.plan.parts) == ["loader"]
+    assert settled.numerics.verdict == "proven"
+    assert settled.dropped == {"fused": "['fused'] trains worse"}
+
+
+def test_it_is_never_laid_to_a_precision_which_no_step_was_traced_in(settle: Settle) -> None:
+    settled = settle("loader", "fused", "half", refuted=("fused",))
+    assert list(settled.plan.parts) == ["loader", "half"]
+
+
+def test_parts_are_dropped_until_the_rest_holds(settle: Settle) -> None:
+    settled = settle("fused", "loader", "half", refuted=("fused", "half"))
+    assert list(settled.plan.parts) == ["fused"]
+    assert settled.numerics.verdict == "refuted", "the last one is kept, to be reported"
+    assert settled.worth == (), "what does not hold is worth nothing"
+
+
+def test_a_plan_that_lost_a_part_which_did_not_pay_is_proven_by_itself(settle: Settle) -> None:
+    settled = settle("loader", "fused", "half", ratios={"loader": 0.9}, refuted=("half",))
+    assert list(settled.plan.parts) == ["fused"]
+    assert [each.technique for each in settled.worth] == ["fused"]
+
+
+def test_an_earlier_recipe_that_no_longer_holds_is_not_cut_down(settle: Settle) -> None:
+    known = worth_of(Plan(parts={"loader": {}, "fused": {}}))
+    settled = settle("loader", "fused", worth=known, refuted=("fused",))
     assert list(settled.plan.parts) == ["loader", "fused"]
+    assert settled.numerics.verdict == "refuted"
 
 
 def test_worth_that_is_known_is_not_measured_again(settle: Settle) -> None:
@@ -140,9 +167,9 @@ def test_worth_that_is_known_is_not_measured_again(settle: Settle) -> None:
 
 def test_each_phase_is_told(settle: Settle, phases: list[Phase | None]) -> None:
     settle("loader", "half")
-    assert phases == ["settling", "proving", "confirming"]
+    assert phases == ["proving", "settling", "confirming"]
     settle("loader", "half", refuted=("half",))
-    assert phases == ["settling", "proving"] * 2 + ["confirming"]
+    assert phases == ["proving", "proving", "settling", "confirming"]
 
 
 def test_curves_are_trained_where_the_proof_has_none(settle: Settle) -> None:

@@ -34,6 +34,7 @@ from hasten.measure.vague import VagueUpdates, difference
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import Snapshot
 from hasten.stats.yardstick import EPSILON
+from hasten.task.seed import random_state, same_random_state
 from hasten.techniques.technique import Effect
 
 PROBES = 3
@@ -193,7 +194,7 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
                 sensitivity={name: max(each[key][name] for each in moved) for name in tensors},
                 unsteadiness=itself[key],
                 resolution=stored if key.startswith("updates") else dict.fromkeys(tensors, 0.0),
-                fp64_error=_errors(tensors, exact.get(key)),
+                fp64_error=_errors(tensors, exact.get(key), vague.unsure.get(key)),
             )
             for key, tensors in base.items()
         },
@@ -217,7 +218,10 @@ def _trace_candidate(run: Run, cut_at: Cut, path: Path) -> CandidateTraced:
         losses=tuple(losses),
         schedule=tuple(ran.schedule),
         quantities={
-            key: Difference(norms=norms, fp64_error=_errors(found[key], exact.get(key)))
+            key: Difference(
+                norms=norms,
+                fp64_error=_errors(found[key], exact.get(key), kept["unsure"].get(key)),
+            )
             for key, norms in differences.items()
         },
         missing=tuple(missing),
@@ -258,7 +262,8 @@ def _rounding(tensor: Tensor) -> float:
 
 
 def _run_in_fp64(run: Run, steps: list[Step]) -> Quantities:
-    """Nearer to the truth than either arm; empty where the model's code does not take fp64."""
+    """Nearer to the truth than either arm; empty where the model's code does not take fp64, or
+    draws random numbers, which are others in fp64."""
 
     def widen(tensor: Tensor) -> Tensor:
         return tensor.double() if tensor.is_floating_point() else tensor
@@ -273,8 +278,10 @@ def _run_in_fp64(run: Run, steps: list[Step]) -> Quantities:
         for step in steps
     ]
     run.model.double()
+    before = random_state()
     try:
-        return _run_steps(run, wide).quantities
+        found = _run_steps(run, wide).quantities
+        return found if same_random_state(before) else {}
     except (RuntimeError, TypeError, ValueError):
         return {}  # reported as "not measured"; nothing is decided by it then
 
@@ -306,10 +313,15 @@ def _first_unequal(base: Quantities, found: Quantities) -> str:
     return ""
 
 
-def _errors(found: Mapping[str, Tensor], exact: Mapping[str, Tensor] | None) -> dict[str, float]:
+def _errors(
+    found: Mapping[str, Tensor],
+    exact: Mapping[str, Tensor] | None,
+    unsure: Mapping[str, Tensor] | None,
+) -> dict[str, float]:
     if not exact or set(exact) != set(found):
         return {}
-    return {name: _norm(found[name].double() - exact[name].double()) for name in exact}
+    masks = unsure or {}
+    return {name: _norm(difference(found[name], exact[name], masks.get(name))) for name in exact}
 
 
 def _norm(tensor: Tensor) -> float:

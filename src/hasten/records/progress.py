@@ -4,7 +4,7 @@ from typing import Literal
 
 from hasten.records.record import Record
 
-Phase = Literal["measuring", "searching", "settling", "proving", "confirming", "enlarging"]
+Phase = Literal["measuring", "searching", "proving", "settling", "confirming", "enlarging"]
 
 
 class Doing(Record, frozen=True, kw_only=True):

@@ -51,6 +51,15 @@ def same_host_random_state(state: dict[str, Any]) -> bool:
     )
 
 
+def same_random_state(state: dict[str, Any]) -> bool:
+    if not same_host_random_state(state):
+        return False
+    if "cuda" not in state:
+        return True
+    now = torch.cuda.get_rng_state_all()
+    return all(map(torch.equal, now, state["cuda"]))
+
+
 def _cuda_usable() -> bool:
     """Not in a process forked from one that uses CUDA, such as a loader worker."""
     return torch.cuda.is_available() and not torch.cuda._is_in_bad_fork()

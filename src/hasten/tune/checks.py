@@ -137,7 +137,7 @@ def check_rounding(
     largest = max(shares[worst].share, loss)
     verdict: Verdict = "proven" if largest <= 1.0 else "refuted"
     where = f"{worst}: {shares[worst].parameter}" if shares[worst].share >= loss else "losses"
-    why = f"{100 * largest:.2g} % of what rounding may cause in {_steps(naive)} ({where})"
+    why = f"{_times(largest)} what rounding may cause in {_steps(naive)} ({where})"
     excused = {name for each in shares.values() for name in each.excused}
     if excused and verdict == "proven":
         why += f"; {len(excused)} parameters differ by more, nearer to fp64 than the naive training"
@@ -190,6 +190,12 @@ def _loss_excess(naive: messages.BaselineTraced, plan: messages.CandidateTraced)
         for one, other, moved in rows
     ]
     return max((share if share == share else float("inf") for share in shares), default=0.0)
+
+
+def _times(share: float) -> str:
+    if share >= 10:
+        return f"{share:,.0f} times"
+    return f"{100 * share:.0f} % of" if share >= 0.1 else f"{100 * share:.2g} % of"
 
 
 def _steps(naive: messages.BaselineTraced) -> str:

@@ -1,7 +1,7 @@
-"""What the search has found becomes a plan that is held to its claims: each part pays in place, the
-training stays the same, and it is faster in processes that are started anew."""
+"""What the search has found becomes a plan that is held to its claims: the training stays the same,
+each part pays in place, and it is faster in processes that are started anew."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from hasten.measure.lab import Lab
@@ -66,17 +66,11 @@ class Settler:
     ) -> Settled:
         """``worth`` of the parts and ``curves`` of the same plan, where they are known already."""
         dropped: dict[str, str] = {}
-        self._foresee(plan)
         if worth is None:
-            plan, worth = self._prune(plan, dropped)
-        claim = self._prove(plan)
-        precise = self._precise(plan)
-        if claim.verdict != "proven" and plan != precise != NAIVE:
-            # All else may hold without the other precision.
-            dropped |= {name: claim.why() for name in plan.parts if name not in precise.parts}
-            self._foresee(precise)
-            plan, worth = self._prune(precise, dropped)
-            claim = self._prove(plan)
+            plan, worth, claim = self._keep_what_holds(plan, dropped)
+        else:
+            self._foresee(plan)
+            claim = self._prove(plan, dropped)
         self._course.enter("confirming")
         with self._watch.over("confirmation_s"):
             confirmation = confirm(self._lab, NAIVE, plan, self._floor, self._course.tell)
@@ -94,15 +88,46 @@ class Settler:
             dropped=dropped,
         )
 
-    def _precise(self, plan: Plan) -> Plan:
-        return plan.without(*(each for each in plan.parts if self._rungs[each] is Rung.PARITY))
+    def _keep_what_holds(
+        self, plan: Plan, dropped: dict[str, str]
+    ) -> tuple[Plan, tuple[Worth, ...], NumericsClaim]:
+        """The parts that leave the training the same, and of these the ones that pay."""
+        plan, claim = self._hold(plan, dropped)
+        while claim.verdict == "proven":
+            paying, worth = self._prune(plan, dropped)
+            if paying == plan:
+                return plan, worth, claim
+            plan, claim = self._hold(paying, dropped)
+            if plan == paying:
+                return plan, worth, claim
+        return plan, (), claim
+
+    def _hold(self, plan: Plan, dropped: dict[str, str]) -> tuple[Plan, NumericsClaim]:
+        """All of the plan that leaves the training the same, with the claim of it: what speaks
+        against the whole is laid to single parts until the rest holds or one alone is left."""
+        while True:
+            self._foresee(plan)
+            claim = self._prove(plan, dropped)
+            blamed = self._blamed(plan, claim)
+            if claim.verdict == "proven" or len(blamed) == len(plan.parts):
+                return plan, claim
+            dropped |= dict.fromkeys(blamed, claim.why())
+            plan = plan.without(*blamed)
+
+    def _blamed(self, plan: Plan, claim: NumericsClaim) -> list[str]:
+        """Another precision for what training tells; for what steps tell, which are traced without
+        it, the part that came last to the others."""
+        parity = [each for each in plan.parts if self._rungs[each] is Rung.PARITY]
+        others = [each for each in plan.parts if each not in parity]
+        trained = any(each.name == "parity" for each in claim.checks)
+        return parity if trained or not others else others[-1:]
 
     def _foresee(self, plan: Plan) -> None:
-        parity_s = 0.0 if plan == self._precise(plan) else self._parity_s
-        self._course.foresee(len(plan.parts), parity_s)
+        trains = any(self._rungs[each] is Rung.PARITY for each in plan.parts)
+        self._course.foresee(len(plan.parts), self._parity_s if trains else 0.0)
 
     def _prune(self, plan: Plan, dropped: dict[str, str]) -> tuple[Plan, tuple[Worth, ...]]:
-        """Until no part makes the plan slower; those that were kept for memory may."""
+        """The parts that do not make the plan slower; those that were kept for memory may."""
         self._course.enter("settling")
         with self._watch.over("ablation_s"):
             worth = ablate(self._lab, plan, self._course.tell)
@@ -112,9 +137,10 @@ class Settler:
                 worth = ablate(self._lab, plan, self._course.tell)
         return plan, worth
 
-    def _prove(self, plan: Plan) -> NumericsClaim:
+    def _prove(self, plan: Plan, dropped: Collection[str]) -> NumericsClaim:
         self._course.enter("proving")
-        self._course.tell("proving that the training stays the same, from another seed")
+        without = f", without {', '.join(dropped)}" if dropped else ""
+        self._course.tell(f"proving that the training stays the same, from another seed{without}")
         with self._watch.over("proof_s"):
             return prove_plan(
                 self._prover, self._lab, plan, self._rungs, self._parity_s, self._course.tell
