@@ -1,13 +1,19 @@
 """What pairs of seeds decide, and what they do not."""
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 
 from hasten.measure.messages import SeedTrained
 from hasten.records.applied import Applied
 from hasten.records.curves import SeedCurve
 from hasten.records.parity import SeedPair
+from hasten.records.plan import NAIVE
 from hasten.records.verdict import Check
-from hasten.tune.parity import compare, decide, judge_pair
+from hasten.stats.equivalence import LOOKS
+from hasten.tune.parity import ParityProver, compare, decide, judge_pair
 
 FALLING = tuple(2.0 - 0.01 * step for step in range(100))
 DONE = Applied(technique="mixed_precision", outcome="done", why="bf16 autocast")
@@ -72,3 +78,47 @@ def test_all_figures_must_be_alike_and_one_may_refute() -> None:
     assert apart is not None
     assert apart.verdict == "refuted"
     assert _decide(0.1, -0.1, 0.05, 0.0) is None
+
+
+class Pretended(ParityProver):
+    """Adds pairs that differ by nothing but noise, until its time is spent."""
+
+    def __init__(self, *, noise: float, time_for: int) -> None:
+        nothing: Any = None
+        super().__init__(nothing, NAIVE, seed=0, limit_s=1.0)
+        self._noise, self._time_for = noise, time_for
+
+    def prove(self, tell: Callable[[str], None]) -> Check:
+        nothing: Any = None
+        return self._prove(nothing, nothing, tell)
+
+    def _is_spent(self) -> bool:
+        return len(self._pairs) >= self._time_for
+
+    def _add_pair(self, naive: object, plan: object) -> None:
+        rng = np.random.default_rng(len(self._pairs))
+        value, shift = 1.0 + 0.1 * rng.standard_normal(2) * (1.0, self._noise) - (0.0, 1.0)
+        sides = [SeedCurve(losses=(), figures={"loss": each}) for each in (value, value + shift)]
+        self._pairs.append(SeedPair(seed=len(self._pairs), naive=sides[0], plan=sides[1]))
+
+
+@pytest.mark.parametrize(
+    ("noise", "time_for", "verdict", "seeds"),
+    [
+        (0.01, 100, "proven", 4),
+        (0.4, 100, "proven", 16),
+        (0.4, 13, "proven", 13),
+        (1.5, 13, "not_proven", 13),
+        (0.01, 3, "not_proven", 3),
+        (5.0, 100, "not_proven", 64),
+    ],
+)
+def test_seeds_are_trained_until_it_is_decided_or_time_ends_it(
+    noise: float, time_for: int, verdict: str, seeds: int
+) -> None:
+    prover = Pretended(noise=noise, time_for=time_for)
+    check = prover.prove(lambda message: None)
+    assert prover.parity is not None
+    assert (check.verdict, len(prover.parity.pairs)) == (verdict, seeds)
+    assert ("the time was spent" in check.why) == (verdict == "not_proven" and seeds < LOOKS[-1])
+    assert "margin" in check.why or seeds < LOOKS[0]

@@ -7,8 +7,8 @@ standard deviation of the baseline's values over seeds, and at least FLOOR of th
 interval beyond it.
 
 The spread is learnt from the same few seeds. So "equivalent" is held to the least spread that fits
-them and "different" to the largest (chi-square). The error is shared by the looks at 4, 6, 8, 16
-and 32 seeds, and in each look by the interval and the margin. Several quantities need no share for
+them and "different" to the largest (chi-square). The error is shared by the looks at 4, 8, 16, 32
+and 64 seeds, and in each look by the interval and the margin. Several quantities need no share for
 "equivalent", which all must be; each gets its share for "different", which one alone can be.
 
 Error: at most ERROR, over all looks together, that trainings whose true difference is the true
@@ -16,7 +16,7 @@ margin or more are called equivalent; at most ERROR that ones within it are call
 Simulated (benchmarks/proof_errors.py) it is 0.8 and 1.4 % at the margin itself.
 
 Limits: the values are taken to be normal over seeds; with heavy tails (Student's t, 5 degrees) the
-errors at the margin are 6.4 and 5.1 %. A run that fails once in a hundred is not seen by 32.
+errors at the margin are 6.4 and 5.1 %. A run that fails once in a hundred is not seen by 64.
 """
 
 import math
@@ -30,8 +30,9 @@ from hasten.stats.chi_square import quantile
 from hasten.stats.student import critical_value
 
 ERROR = 0.05
-LOOKS = (4, 6, 8, 16, 32)
-"""Seeds after which it is asked whether the test can decide."""
+LOOKS = (4, 8, 16, 32, 64)
+"""Seeds after which it is asked whether the test can decide. Fewer than the next may be the last,
+where time ends it: that does not go by what was seen, so the look has its share of the error."""
 FLOOR = 0.001
 """Of the mean: a thousandth of a loss or a metric is no difference, however steady the seeds."""
 SHARE = ERROR / len(LOOKS)

@@ -98,19 +98,25 @@ class ParityProver:
             return _check("not_proven", failure.in_a_line())
 
     def _prove(self, naive: Worker, plan: Worker, tell: Callable[[str], None]) -> Check:
-        for look in LOOKS:
-            while len(self._pairs) < look:
-                if self._is_spent():
-                    return _check("not_proven", f"{self._words()}, and the time was spent")
-                tell(f"training seed {len(self._pairs) + 1} both ways")
-                against = self._add_pair(naive, plan)
-                if against is not None:
-                    return against
-            self._figures = compare(self._pairs)
-            check = decide(self._figures, self._words())
+        while len(self._pairs) < LOOKS[-1] and not self._is_spent():
+            tell(f"training seed {len(self._pairs) + 1} both ways")
+            against = self._add_pair(naive, plan)
+            if against is not None:
+                return against
+            check = self._look() if len(self._pairs) in LOOKS else None
             if check is not None:
                 return check
-        return _check("not_proven", f"{self._words()}: no verdict{_worst(self._figures)}")
+        check = self._look() if len(self._pairs) >= LOOKS[0] else None
+        return check or _check("not_proven", f"{self._words()}{self._why_not()}")
+
+    def _look(self) -> Check | None:
+        self._figures = compare(self._pairs)
+        return decide(self._figures, self._words())
+
+    def _why_not(self) -> str:
+        if len(self._pairs) < LOOKS[-1]:
+            return f", and the time was spent{_worst(self._figures)}"
+        return f": no verdict{_worst(self._figures)}"
 
     def _is_spent(self) -> bool:
         """Whether one more pair, as long as the others took, goes beyond the time."""
