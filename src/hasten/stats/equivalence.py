@@ -16,7 +16,7 @@ margin or more are called equivalent; at most ERROR that ones within it are call
 Simulated (benchmarks/proof_errors.py) it is 0.8 and 1.4 % at the margin itself.
 
 Limits: the values are taken to be normal over seeds; with heavy tails (Student's t, 5 degrees) the
-errors at the margin are 6.4 and 5.1 %. A run that fails once in a hundred is not seen by 64.
+errors at the margin are 8.6 and 7.5 %. A run that fails once in a hundred is not seen by 64.
 """
 
 import math
