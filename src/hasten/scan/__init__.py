@@ -1,0 +1,1 @@
+"""Reads source and finds what costs time or memory; torch is never imported here."""

@@ -1,0 +1,256 @@
+"""One file: its outline is made, rules look at it, and what is found is kept with how often its
+line runs as far as the file itself tells. A pure function of the text, so that it can be cached;
+what other files make hot is added by scan.link."""
+
+import ast
+import gc
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from hasten.records.scan import Fix
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look
+from hasten.scan.outline import Function, Loop, Outline, Site, outline
+from hasten.scan.rule import Found, Rule
+from hasten.scan.vocabulary import words
+
+FOREIGN = (
+    "torch", "numpy", "np.", "pandas", "scipy", "sklearn", "os.", "math.", "time.", "logging",
+    "json", "re.", "random", "copy", "collections", "itertools", "functools", "warnings", "sys.",
+    "transformers", "matplotlib", "einops",
+)  # fmt: skip
+BUILTINS = frozenset(dir(__import__("builtins")))
+EVERYBODYS = words(
+    "append extend get items keys values update pop copy to cuda cpu item numpy tolist detach"
+    " view reshape size dim sum mean max min float long int format join split strip add write"
+    " read close backward step zero_grad train eval parameters state_dict load_state_dict fit"
+    " unsqueeze squeeze permute transpose contiguous clone type shape astype startswith endswith"
+    " forward __init__ lower upper replace info debug warning error sort index count insert"
+)
+"""Methods that so many classes have that a call tells nothing of whose it is."""
+
+
+class Called(msgspec.Struct, frozen=True, array_like=True):
+    """A call that may be of a function of the tree."""
+
+    caller: int
+    """Index of the function that it stands in."""
+    kind: str
+    """"name": a function by its dotted name; "self": a method of the caller's class; "method": one
+    of any class."""
+    name: str
+    line: int
+    known: Heat
+    inner: int
+
+
+class Defined(msgspec.Struct, frozen=True, array_like=True):
+    """A function of the file."""
+
+    name: str
+    line: int
+    heat: Heat
+    """What its name says."""
+    owner: str = ""
+    bases: tuple[str, ...] = ()
+
+
+class Candidate(msgspec.Struct, frozen=True, array_like=True):
+    """A finding, if its line runs often enough."""
+
+    code: str
+    line: int
+    column: int
+    end_line: int
+    message: str
+    function: int
+    known: Heat
+    inner: int
+    rare: bool
+    least: Heat
+    loop: int
+    """Line of the innermost loop; 0 for none."""
+    fix: Fix | None
+
+
+class Analysis(msgspec.Struct, frozen=True, array_like=True):
+    functions: tuple[Defined, ...]
+    called: tuple[Called, ...]
+    candidates: tuple[Candidate, ...]
+    has_torch: bool
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which rules look at what."""
+
+    by_call: dict[str, list[Rule]]
+    by_node: dict[type[ast.AST], list[Rule]]
+
+    @classmethod
+    def of(cls, rules: Iterable[Rule]) -> "Rules":
+        found = cls({}, {})
+        for rule in rules:
+            for name in rule.calls:
+                found.by_call.setdefault(name, []).append(rule)
+            for node in rule.nodes:
+                found.by_node.setdefault(node, []).append(rule)
+        return found
+
+
+def analyse(text: str, rules: Rules) -> Analysis:
+    try:
+        tree = _parse(text)
+        return _analyse(tree, text, rules)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        return _unread(f"line {line}: {getattr(error, 'msg', error)}" if line else str(error))
+    except (RecursionError, MemoryError):
+        return _unread("its expressions are nested too deeply to be read")
+
+
+def _unread(failure: str) -> Analysis:
+    return Analysis((), (), (), has_torch=False, failure=failure)
+
+
+def _parse(text: str) -> ast.Module:
+    collects = gc.isenabled()
+    gc.disable()  # a tree is all alive while it grows: looking for garbage doubles the time
+    try:
+        return ast.parse(text)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _analyse(tree: ast.Module, text: str, rules: Rules) -> Analysis:
+    found = outline(tree, rules.by_call, rules.by_node)
+    look = Look(found, text)
+    has_torch = any(
+        each.partition(".")[0] in ("torch", "lightning") for each in _imported(found, tree)
+    )
+    numbers = {id(function): number for number, function in enumerate(found.functions)}
+    candidates = []
+    for sites, asked in _asked(found, rules):
+        for site in sites:
+            for rule in asked:
+                if rule.needs_torch and not has_torch:
+                    continue
+                for each in rule.check(site, look):
+                    candidates.append(_candidate(each, rule, site, look, numbers))
+    unique = {(each.code, each.line, each.column): each for each in candidates}
+    return Analysis(
+        functions=tuple(_defined(each, look) for each in found.functions),
+        called=_called(found, look, numbers),
+        candidates=tuple(
+            sorted(unique.values(), key=lambda each: (each.line, each.column, each.code))
+        ),
+        has_torch=has_torch,
+    )
+
+
+def _imported(found: Outline, tree: ast.Module) -> set[str]:
+    plain = {name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names}
+    return plain | set(found.imports.values())
+
+
+def _asked(found: Outline, rules: Rules) -> Iterable[tuple[list[Site], list[Rule]]]:
+    for name, sites in found.calls.items():
+        yield sites, rules.by_call[name]
+    for node, sites in found.nodes.items():
+        yield sites, rules.by_node[node]
+
+
+def _candidate(
+    found: Found, rule: Rule, site: Site, look: Look, numbers: dict[int, int]
+) -> Candidate:
+    local = look.local(site)
+    node = found.node
+    return Candidate(
+        code=rule.code,
+        line=node.lineno,  # type: ignore[attr-defined]
+        column=node.col_offset + 1,  # type: ignore[attr-defined]
+        end_line=node.end_lineno or node.lineno,  # type: ignore[attr-defined]
+        message=found.message,
+        function=numbers[id(site.function)],
+        known=local.known,
+        inner=local.inner,
+        rare=look.is_rare(site),
+        least=rule.least if found.least is None else found.least,
+        loop=_loop_line(site.loop, look),
+        fix=found.fix,
+    )
+
+
+def _loop_line(loop: Loop | None, look: Look) -> int:
+    """Of the loop that the line is said to run in: the innermost that is understood, else any."""
+    known = [
+        each for each in (loop.outwards() if loop else ()) if look.heats.kind_of(each) is not None
+    ]
+    return known[0].line if known else loop.line if loop else 0
+
+
+def _defined(function: Function, look: Look) -> Defined:
+    owner = function.owner
+    return Defined(
+        name=function.name,
+        line=getattr(function.node, "lineno", 1),
+        heat=look.heats.of_role(function),
+        owner=owner.name if owner else "",
+        bases=tuple(base.rpartition(".")[2] for base in owner.bases) if owner else (),
+    )
+
+
+def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called, ...]:
+    """Each callee once a function, where it is called most often."""
+    hottest: dict[tuple[int, str, str], Called] = {}
+    for function in found.functions:
+        caller = numbers[id(function)]
+        for site in function.calls:
+            for kind, name in _callees(site, found):
+                local = look.local(site)
+                key = caller, kind, name
+                known = hottest.get(key)
+                if known is None or (known.known, known.inner) < (local.known, local.inner):
+                    hottest[key] = Called(
+                        caller, kind, name, site.node.lineno, local.known, local.inner
+                    )
+    return tuple(hottest.values())
+
+
+def _callees(site: Site, found: Outline) -> Iterable[tuple[str, str]]:
+    call: ast.Call = site.node
+    yield from _callee(call.func, site.function, found)
+    for each in (*call.args, *(word.value for word in call.keywords)):
+        if isinstance(each, ast.Name | ast.Attribute):
+            yield from _passed(each, site.function, found)
+
+
+def _callee(called: ast.expr, function: Function, found: Outline) -> Iterable[tuple[str, str]]:
+    if isinstance(called, ast.Name):
+        dotted = found.imports.get(called.id, called.id)
+        if called.id not in BUILTINS and not dotted.startswith(FOREIGN):
+            yield "name", dotted
+    elif isinstance(called, ast.Attribute):
+        base = called.value
+        if isinstance(base, ast.Name) and base.id in ("self", "cls") and function.owner is not None:
+            yield "self", called.attr
+        elif isinstance(base, ast.Name) and base.id in found.imports:
+            dotted = f"{found.imports[base.id]}.{called.attr}"
+            if not dotted.startswith(FOREIGN):
+                yield "name", dotted
+        elif called.attr not in EVERYBODYS and not found.dotted(called).startswith(FOREIGN):
+            yield "method", called.attr
+
+
+def _passed(node: ast.expr, function: Function, found: Outline) -> Iterable[tuple[str, str]]:
+    """A function that is handed over is called by whom it is handed to."""
+    if isinstance(node, ast.Name) and found.function_named(node.id) is not None:
+        yield "name", node.id
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        owner = function.owner
+        if node.value.id == "self" and owner is not None and node.attr in owner.methods:
+            yield "self", node.attr

@@ -1,0 +1,199 @@
+"""How often does a line run? Once, every epoch, every step, or for each element of a step.
+
+Loops of a function tell by what they go over and by what they do. A function that no loop of its
+own makes hot may be called from one that is: that is found when files are linked (scan.link), so
+each place carries what its own function says, and the function's heat is added later.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+from hasten.scan.outline import COMPREHENSIONS, Function, Loop, Outline, Site
+from hasten.scan.values import Values
+from hasten.scan.vocabulary import words
+
+
+class Heat(IntEnum):
+    ONCE = 0
+    EPOCH = 1
+    STEP = 2
+    ELEMENT = 3
+    """More than once in a step: for each sample, moment, member or column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """What the loops of the place's own function say."""
+
+    known: Heat = Heat.ONCE
+    """What the loops that are understood amount to."""
+    inner: int = 0
+    """Loops inside of these that go over many other things."""
+
+    def within(self, function: Heat) -> Heat:
+        """Where the function runs as often as that."""
+        outer = max(function, self.known)
+        if outer < Heat.STEP or not self.inner:
+            return outer
+        return Heat.ELEMENT
+
+
+EPOCHS = re.compile(r"epoch|(^|_)ep(s)?$|n_iter_no_change|rounds?$")
+STEP_WORDS = re.compile(
+    r"(^|_)(step|steps|iter|iters|iteration|iterations|num_steps|max_steps|train_num_steps)s?$"
+)
+BATCH_WORDS = re.compile(r"batch|loader|minibatch")
+FEW = re.compile(
+    r"layers?$|blocks?$|modules?$|stages?|convs?$|children|parameters|param_groups|optimizers?$"
+    r"|schedulers?$|keys$|metrics?|callbacks?$|heads?$|losses$|loss_|tasks?$|levels?$|scales?$"
+)
+"""What there are a handful of in a model: going over these makes a line no hotter."""
+
+STEP_FUNCTIONS = words(
+    "training_step validation_step test_step predict_step train_step eval_step train_batch"
+    " validate_step optimize_parameters compute_loss forward_backward train_on_batch step_fn"
+    " on_train_batch_end on_train_batch_start on_batch_end on_batch_begin on_step_end"
+    " training_step_end on_validation_batch_end batch_step _train_step process_batch"
+)
+SAMPLE_FUNCTIONS = frozenset(("__getitem__", "__getitems__", "load_item", "load_sample"))
+COLLATE = re.compile(r"collate")
+TRANSFORM_OWNERS = re.compile(r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer)$")
+
+
+class Heats:
+    """Of one file."""
+
+    def __init__(self, outline: Outline, values: Values) -> None:
+        self._outline, self._values = outline, values
+        self._of_loops: dict[int, Heat | None] = {}
+
+    def of_role(self, function: Function) -> Heat:
+        """What a function's name and class say, before it is known who calls it."""
+        name, owner = function.last_name, function.owner
+        if isinstance(function.node, ast.Module):
+            return Heat.ONCE
+        if name == "forward" or name in STEP_FUNCTIONS:
+            return Heat.STEP
+        if owner is not None and name in SAMPLE_FUNCTIONS:
+            return Heat.ELEMENT
+        if COLLATE.search(name) and name != "__init__":
+            return Heat.STEP
+        if owner is not None and name == "__call__" and TRANSFORM_OWNERS.search(owner.name):
+            return Heat.ELEMENT
+        if (
+            owner is not None
+            and name == "step"
+            and any("Optimizer" in each for each in owner.bases)
+        ):
+            return Heat.STEP
+        return Heat.ONCE
+
+    def local(self, site: Site) -> Local:
+        return self.of_loop(site.loop)
+
+    def of_loop(self, loop: Loop | None) -> Local:
+        if loop is None:
+            return Local()
+        known, inner = Heat.ONCE, 0
+        for each in reversed(list(loop.outwards())):
+            heat = self.kind_of(each)
+            if heat is None:
+                inner += not self._goes_over_few(each)
+            elif heat >= known:
+                known, inner = heat, 0
+        return Local(known, inner)
+
+    def kind_of(self, loop: Loop) -> Heat | None:
+        """None for a loop over anything else."""
+        key = id(loop)
+        if key not in self._of_loops:
+            self._of_loops[key] = self._kind(loop)
+        return self._of_loops[key]
+
+    def _kind(self, loop: Loop) -> Heat | None:
+        target, over = loop.header()
+        function = loop.function
+        names = " ".join(_names(target)) if target is not None else ""
+        said = f"{names} {' '.join(_names(over))}".lower()
+        if isinstance(loop.node, ast.While):
+            if loop.has_backward or STEP_WORDS.search(said):
+                return Heat.STEP
+            return None
+        if self._is_loader(over, function):
+            return Heat.STEP
+        if any(EPOCHS.search(each) for each in said.split()):
+            return Heat.EPOCH
+        if loop.has_backward:
+            return Heat.STEP
+        if isinstance(loop.node, COMPREHENSIONS):
+            return None
+        if _is_range(over):
+            if len(over.args) == 3 and "batch" in said:  # type: ignore[attr-defined]
+                return Heat.STEP
+            if any(STEP_WORDS.search(each) for each in said.split()):
+                return Heat.STEP
+            if "batch" in said and "size" not in said:
+                return Heat.STEP
+        return None
+
+    def _is_loader(self, over: ast.expr, function: Function) -> bool:
+        over = _bare(over)
+        if self._values.of(over, function).kind == "loader":
+            return True
+        last = _names(over)[-1:] or [""]
+        return bool(re.search(r"(data)?loader|_dl$|^dl$|batches$|minibatches", last[0].lower()))
+
+    def _goes_over_few(self, loop: Loop) -> bool:
+        _, over = loop.header()
+        if isinstance(over, ast.List | ast.Tuple | ast.Set | ast.Dict):
+            return True
+        if _is_range(over):
+            last = over.args[-1]  # type: ignore[attr-defined]
+            if isinstance(last, ast.Constant) and isinstance(last.value, int):
+                return last.value <= 16
+        over = _bare(over)
+        if self._values.of(over, loop.function).kind in ("module", "dict", "batch"):
+            return True
+        return any(FEW.search(each.lower()) for each in _names(over))
+
+
+def _is_range(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("range", "trange")
+        and bool(node.args)
+    )
+
+
+def _bare(node: ast.expr) -> ast.expr:
+    """Without what is wrapped around to count or to show progress."""
+    while isinstance(node, ast.Call) and node.args:
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        if name not in (
+            "enumerate",
+            "tqdm",
+            "iter",
+            "zip",
+            "islice",
+            "track",
+            "reversed",
+            "progress",
+        ):
+            break
+        node = node.args[0]
+    return node
+
+
+def _names(node: ast.AST) -> list[str]:
+    """All identifiers, in order."""
+    found = []
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            found.append(each.id)
+        elif isinstance(each, ast.Attribute):
+            found.append(each.attr)
+    return found

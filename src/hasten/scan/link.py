@@ -1,0 +1,178 @@
+"""Files together: a function that is called from a hot loop is hot, in whichever file it stands.
+
+Names are followed as far as imports and class names tell; a method that is called on something
+unknown is taken for the one of its name only where the tree has hardly another.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hasten.records.finding import Place
+from hasten.records.scan import CodeFinding, HotLoop, Severity
+from hasten.scan.analysis import Analysis, Called, Candidate
+from hasten.scan.heat import Heat, Local
+from hasten.scan.rule import Rule
+
+ALIKE = 3
+"""So many methods of one name in a tree may all be meant by a call."""
+FREQUENCY: dict[Heat, Severity] = {
+    Heat.ELEMENT: "high",
+    Heat.STEP: "medium",
+    Heat.EPOCH: "low",
+    Heat.ONCE: "low",
+}
+
+Key = tuple[str, int]
+"""A function: its file and its number there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a function is hot: the place from which it is called."""
+
+    path: str
+    line: int
+
+
+class Tree:
+    def __init__(self, analyses: Mapping[str, Analysis]) -> None:
+        """By path, with "/" between folders."""
+        self._analyses = analyses
+        self._by_name: dict[str, list[Key]] = {}
+        for path, analysis in analyses.items():
+            for number, function in enumerate(analysis.functions):
+                last = function.name.rpartition(".")[2]
+                self._by_name.setdefault(last, []).append((path, number))
+        self.heat: dict[Key, Heat] = {}
+        self.reasons: dict[Key, Reason] = {}
+        self._called: dict[Key, list[Called]] = {}
+        self._spread()
+
+    def _spread(self) -> None:
+        open_: list[Key] = []
+        for path, analysis in self._analyses.items():
+            for number, function in enumerate(analysis.functions):
+                self.heat[path, number] = function.heat
+                if function.heat >= Heat.STEP:
+                    open_.append((path, number))
+            for call in analysis.called:
+                self._called.setdefault((path, call.caller), []).append(call)
+                if call.known >= Heat.STEP:
+                    open_.append((path, call.caller))
+        seen: set[tuple[Key, Heat]] = set()
+        while open_:
+            key = open_.pop()
+            if (key, self.heat[key]) in seen:
+                continue
+            seen.add((key, self.heat[key]))
+            for call in self._called.get(key, ()):
+                heat = Local(call.known, call.inner).within(self.heat[key])
+                if heat < Heat.STEP:
+                    continue
+                for callee in self._resolve(key, call):
+                    if self.heat[callee] < heat:
+                        self.heat[callee] = heat
+                        self.reasons[callee] = Reason(key[0], call.line)
+                        open_.append(callee)
+
+    def _resolve(self, caller: Key, call: Called) -> Iterable[Key]:
+        path = caller[0]
+        module, _, last = call.name.rpartition(".")
+        named = self._by_name.get(last, [])
+        if not named:
+            return ()
+        if call.kind == "self":
+            return self._methods(caller, named)
+        if call.kind == "method":
+            methods = [each for each in named if self._function(each).owner]
+            return methods if len(methods) <= ALIKE else ()
+        own = [each for each in named if each[0] == path and not self._is_method(each)]
+        if own:
+            return own
+        if not module:
+            return ()
+        tail = module.lstrip(".").replace(".", "/")
+        imported = [
+            each for each in named if not self._is_method(each) and _stem(each[0]).endswith(tail)
+        ]
+        if imported:
+            return imported
+        plain = [each for each in named if not self._is_method(each)]
+        return plain if len(plain) == 1 else ()
+
+    def _methods(self, caller: Key, named: list[Key]) -> list[Key]:
+        """Of the caller's class, of those that it is derived from and that are derived from it."""
+        function = self._function(caller)
+        family = {function.owner, *function.bases}
+        return [
+            each
+            for each in named
+            if (owner := self._function(each).owner)
+            and (owner in family or function.owner in self._function(each).bases)
+        ]
+
+    def _is_method(self, key: Key) -> bool:
+        function = self._function(key)
+        return (
+            bool(function.owner)
+            and function.name == f"{function.owner}.{function.name.rpartition('.')[2]}"
+        )
+
+    def _function(self, key: Key):  # type: ignore[no-untyped-def]
+        return self._analyses[key[0]].functions[key[1]]
+
+    def findings(self, rules: Mapping[str, Rule]) -> list[CodeFinding]:
+        found = []
+        for path, analysis in self._analyses.items():
+            for each in analysis.candidates:
+                finding = self._finding(path, each, rules[each.code])
+                if finding is not None:
+                    found.append(finding)
+        return found
+
+    def _finding(self, path: str, each: Candidate, rule: Rule) -> CodeFinding | None:
+        key = path, each.function
+        heat = Local(each.known, each.inner).within(self.heat[key])
+        if each.rare:
+            heat = min(heat, Heat.EPOCH)
+        if heat < each.least:
+            return None
+        return CodeFinding(
+            code=each.code,
+            name=rule.name,
+            path=path,
+            line=each.line,
+            column=each.column,
+            end_line=each.end_line,
+            severity=rule.severity or FREQUENCY[heat],
+            message=each.message,
+            why=rule.why,
+            fix=each.fix,
+            loop=self._loop(path, each, heat),
+        )
+
+    def _loop(self, path: str, each: Candidate, heat: Heat) -> HotLoop | None:
+        """The loop that makes it hot: its own, or the one that its function is called from."""
+        if heat < Heat.EPOCH:
+            return None
+        key = path, each.function
+        function = self._function(key)
+        if each.known < Heat.STEP <= self.heat[key]:
+            reason = self.reasons.get(key)
+            place = (
+                Place(path=reason.path, line=reason.line)
+                if reason
+                else Place(path=path, line=function.line)
+            )
+            words = (
+                f"{function.name} is called there" if reason else f"{function.name} runs every step"
+            )
+        else:
+            place, words = Place(path=path, line=each.loop or function.line), "this loop"
+        runs = {Heat.EPOCH: "epoch", Heat.STEP: "step", Heat.ELEMENT: "element"}[heat]
+        return HotLoop(place=place, runs=runs, words=words)  # type: ignore[arg-type]
+
+
+def _stem(path: str) -> str:
+    stem = path.removesuffix(".py")
+    return stem.removesuffix("/__init__")

@@ -1,0 +1,460 @@
+"""What one file says, gathered in a single traversal: functions, classes, loops, names, and the
+places that rules want to look at.
+
+Everything else (what a name is, how often a line runs) is worked out from this on demand, since
+few lines are ever asked about.
+"""
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+LoopNode = ast.For | ast.AsyncFor | ast.While | Comprehension
+How = Literal["value", "item", "loop", "with", "changed"]
+
+
+@dataclass(eq=False, slots=True)
+class Binding:
+    """A name that gets a value."""
+
+    line: int
+    value: ast.expr | None
+    how: How = "value"
+    """"item": one of those that ``value`` unpacks into; "loop": each of those that it gives."""
+    place: int = 0
+    """Of an item or a loop's target that unpacks: which."""
+
+
+@dataclass(eq=False, slots=True)
+class Class:
+    name: str
+    node: ast.ClassDef
+    bases: tuple[str, ...]
+    """As dotted names, with imports followed."""
+    methods: dict[str, "Function"] = field(default_factory=dict)
+    attributes: dict[str, list[tuple[Binding, "Function"]]] = field(default_factory=dict)
+    """What ``self.NAME`` is given, and where."""
+
+
+@dataclass(eq=False, slots=True)
+class Function:
+    name: str
+    """Dotted from the module's top: "Trainer.fit"; empty for the module itself."""
+    node: Scope
+    parent: "Function | None"
+    owner: Class | None
+    """Of a method, and of what is defined within it."""
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    parameters: dict[str, ast.arg] = field(default_factory=dict)
+    loops: list["Loop"] = field(default_factory=list)
+    returns: list[ast.expr] = field(default_factory=list)
+    calls: list["Site"] = field(default_factory=list)
+
+    @property
+    def last_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A statement or comprehension with a body, and what it stands in."""
+
+    node: ast.AST
+    parent: "Block | None"
+    branch: str
+    """The field of ``node`` that the body is: "body", "orelse", "finalbody"."""
+
+    def outwards(self) -> Iterator["Block"]:
+        block: Block | None = self
+        while block is not None:
+            yield block
+            block = block.parent
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    node: LoopNode
+    outer: "Loop | None"
+    """Within the same function."""
+    function: Function
+    has_backward: bool = False
+    """Whether its own body, without loops and functions in it, calls ``.backward()`` or steps an
+    optimizer."""
+    calls_model: bool = False
+
+    @property
+    def line(self) -> int:
+        return self.node.lineno
+
+    def header(self) -> tuple[ast.expr | None, ast.expr]:
+        """Its target and what it goes over; of a ``while`` no target and its test."""
+        if isinstance(self.node, ast.While):
+            return None, self.node.test
+        if isinstance(self.node, ast.For | ast.AsyncFor):
+            return self.node.target, self.node.iter
+        first = self.node.generators[0]
+        return first.target, first.iter
+
+    def outwards(self) -> Iterator["Loop"]:
+        loop: Loop | None = self
+        while loop is not None:
+            yield loop
+            loop = loop.outer
+
+
+@dataclass(eq=False, slots=True)
+class Site:
+    """An expression or statement that a rule looks at, and what it stands in."""
+
+    node: Any
+    parent: ast.AST
+    """The expression it is part of, or else the statement."""
+    statement: ast.stmt
+    function: Function
+    loop: Loop | None
+    """The innermost one of the same function."""
+    block: Block | None
+
+
+@dataclass(eq=False, slots=True)
+class Outline:
+    tree: ast.Module
+    imports: dict[str, str] = field(default_factory=dict)
+    """What a name that was imported stands for, dotted."""
+    functions: list[Function] = field(default_factory=list)
+    """The module itself first."""
+    classes: dict[str, Class] = field(default_factory=dict)
+    calls: dict[str, list[Site]] = field(default_factory=dict)
+    """By the last part of the name that is called."""
+    nodes: dict[type[ast.AST], list[Site]] = field(default_factory=dict)
+
+    def function_named(self, name: str) -> Function | None:
+        return next((each for each in self.functions if each.name == name), None)
+
+    def dotted(self, node: ast.AST) -> str:
+        """``F.relu`` as "torch.nn.functional.relu"; empty for what is no plain name."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        parts.append(self.imports.get(node.id, node.id))
+        return ".".join(reversed(parts))
+
+
+def outline(tree: ast.Module, calls: Iterable[str], nodes: Iterable[type[ast.AST]]) -> Outline:
+    """``calls`` and ``nodes`` are what rules want to look at."""
+    reader = _Reader(tree, frozenset(calls), frozenset(nodes))
+    reader.read()
+    return reader.found
+
+
+STEPS = frozenset(("backward", "manual_backward"))
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+BODIES = ("body", "orelse", "finalbody")
+
+
+class _Reader:
+    def __init__(
+        self, tree: ast.Module, calls: frozenset[str], nodes: frozenset[type[ast.AST]]
+    ) -> None:
+        self._wanted_calls, self._wanted_nodes = calls, nodes
+        self.found = Outline(tree)
+        self._function = Function("", tree, None, None)
+        self.found.functions.append(self._function)
+        self._class: Class | None = None
+        self._loop: Loop | None = None
+        self._block: Block | None = None
+        self._statement: ast.stmt = ast.Pass()
+
+    def read(self) -> None:
+        self._body(self.found.tree.body)
+
+    def _body(self, statements: list[ast.stmt]) -> None:
+        for statement in statements:
+            handle = _STATEMENTS.get(statement.__class__)
+            self._statement = statement
+            if statement.__class__ in self._wanted_nodes:
+                self._note(statement, statement)
+            if handle is not None:
+                handle(self, statement)
+            else:
+                self._expressions(statement, statement)
+
+    # Statements with a body of their own
+
+    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for each in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
+            if each is not None:
+                self._expression(each, node)
+        within = self._class.name if self._class is not None else self._function.name
+        name = f"{within}.{node.name}" if within else node.name
+        owner = self._class or self._function.owner
+        function = Function(name, node, self._function, owner)
+        if self._class is not None:
+            self._class.methods.setdefault(node.name, function)
+        else:
+            self._function.bindings.setdefault(node.name, []).append(Binding(node.lineno, None))
+        self.found.functions.append(function)
+        arguments = node.args
+        for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            function.parameters[parameter.arg] = parameter
+        self._within(function, node.body)
+
+    def _within(self, function: Function, body: list[ast.stmt]) -> None:
+        kept = self._function, self._class, self._loop, self._block
+        self._function, self._class, self._loop, self._block = function, None, None, None
+        self._body(body)
+        self._function, self._class, self._loop, self._block = kept
+
+    def _define_class(self, node: ast.ClassDef) -> None:
+        for each in (*node.decorator_list, *node.bases, *(word.value for word in node.keywords)):
+            self._expression(each, node)
+        bases = tuple(filter(None, map(self.found.dotted, node.bases)))
+        kept, self._class = self._class, Class(node.name, node, bases)
+        self.found.classes.setdefault(node.name, self._class)
+        self._body(node.body)
+        self._class = kept
+
+    def _repeat(self, node: ast.For | ast.AsyncFor) -> None:
+        self._expression(node.iter, node)
+        self._bind(node.target, node.iter, "loop")
+        self._enter_loop(node, node.body)
+        self._enter(node, "orelse", node.orelse)
+
+    def _repeat_while(self, node: ast.While) -> None:
+        loop = self._begin_loop(node)
+        self._expression(node.test, node)
+        self._end_loop(loop)
+        self._enter_loop(node, node.body, loop)
+        self._enter(node, "orelse", node.orelse)
+
+    def _begin_loop(self, node: LoopNode) -> Loop:
+        self._loop = Loop(node, self._loop, self._function)
+        self._function.loops.append(self._loop)
+        return self._loop
+
+    def _end_loop(self, loop: Loop) -> None:
+        self._loop = loop.outer
+
+    def _enter_loop(
+        self,
+        node: ast.For | ast.AsyncFor | ast.While,
+        body: list[ast.stmt],
+        loop: Loop | None = None,
+    ) -> None:
+        if loop is None:
+            loop = self._begin_loop(node)
+        else:
+            self._loop = loop
+        self._enter(node, "body", body)
+        self._end_loop(loop)
+
+    def _enter(self, node: ast.AST, branch: str, body: list[ast.stmt]) -> None:
+        if body:
+            self._block = Block(node, self._block, branch)
+            self._body(body)
+            self._block = self._block.parent
+
+    def _branch(self, node: ast.If) -> None:
+        self._expression(node.test, node)
+        self._enter(node, "body", node.body)
+        # An "elif" is an "if" in an "else"; a long row of them would be a deep one of calls.
+        self._enter(node, "orelse", node.orelse)
+
+    def _manage(self, node: ast.With | ast.AsyncWith) -> None:
+        for item in node.items:
+            self._expression(item.context_expr, node)
+            if item.optional_vars is not None:
+                self._bind(item.optional_vars, item.context_expr, "with")
+        self._enter(node, "body", node.body)
+
+    def _attempt(self, node: ast.Try) -> None:
+        self._enter(node, "body", node.body)
+        for handler in node.handlers:
+            self._enter(handler, "body", handler.body)
+        self._enter(node, "orelse", node.orelse)
+        self._enter(node, "finalbody", node.finalbody)
+
+    def _match(self, node: ast.Match) -> None:
+        self._expression(node.subject, node)
+        for case in node.cases:
+            self._enter(case, "body", case.body)
+
+    # Statements that bind names
+
+    def _assign(self, node: ast.Assign) -> None:
+        self._expression(node.value, node)
+        for target in node.targets:
+            self._bind(target, node.value, "value")
+
+    def _assign_typed(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._expression(node.value, node)
+            self._bind(node.target, node.value, "value")
+
+    def _assign_changed(self, node: ast.AugAssign) -> None:
+        self._expression(node.value, node)
+        self._bind(node.target, node.value, "changed")
+
+    def _import(self, node: ast.Import) -> None:
+        for each in node.names:
+            if each.asname:
+                self.found.imports[each.asname] = each.name
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        module = "." * node.level + (node.module or "")
+        for each in node.names:
+            dot = "" if module.endswith(".") or not module else "."
+            self.found.imports[each.asname or each.name] = f"{module}{dot}{each.name}"
+
+    def _return(self, node: ast.Return) -> None:
+        if node.value is not None:
+            self._function.returns.append(node.value)
+            self._expression(node.value, node)
+
+    def _bind(self, target: ast.expr, value: ast.expr | None, how: How, place: int = -1) -> None:
+        if isinstance(target, ast.Name):
+            binding = Binding(target.lineno, value, how, place)
+            self._function.bindings.setdefault(target.id, []).append(binding)
+        elif isinstance(target, ast.Tuple | ast.List):
+            values = value.elts if isinstance(value, ast.Tuple | ast.List) else None
+            alike = values is not None and len(values) == len(target.elts) and how == "value"
+            for number, each in enumerate(target.elts):
+                if alike and values is not None:
+                    self._bind(each, values[number], how)
+                else:
+                    self._bind(each, value, "loop" if how == "loop" else "item", number)
+        elif isinstance(target, ast.Attribute):
+            owner = self._function.owner
+            if (
+                owner is not None
+                and isinstance(target.value, ast.Name)
+                and target.value.id == "self"
+            ):
+                binding = Binding(target.lineno, value, how, place)
+                owner.attributes.setdefault(target.attr, []).append((binding, self._function))
+            self._expression(target.value, self._statement)
+        elif isinstance(target, ast.Starred):
+            self._bind(target.value, value, "item", place)
+        else:
+            self._expression(target, self._statement)
+
+    # Expressions
+
+    def _expressions(self, node: ast.AST, parent: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self._expression(child, parent)
+            elif isinstance(child, ast.stmt):
+                self._body([child])
+            else:
+                self._expressions(child, parent)
+
+    def _expression(self, root: ast.expr, parent: ast.AST) -> None:
+        """With a stack of its own: expressions are nested deeper than calls may be."""
+        wanted = self._wanted_nodes
+        stack: list[tuple[ast.AST, ast.AST]] = [(root, parent)]
+        while stack:
+            node, parent = stack.pop()
+            kind = node.__class__
+            if kind is ast.Name or kind is ast.Constant:
+                continue
+            if kind in wanted:
+                self._note(node, parent)
+            if kind is ast.Attribute:
+                stack.append((node.value, node))  # type: ignore[attr-defined]
+            elif kind is ast.Call:
+                self._call(node, parent, stack)  # type: ignore[arg-type]
+            elif kind in _COMPREHENDS:
+                self._comprehend(node)  # type: ignore[arg-type]
+            elif kind is ast.Lambda:
+                self._lambda(node)  # type: ignore[arg-type]
+            else:
+                for name in node._fields:
+                    value = getattr(node, name, None)
+                    if value.__class__ is list:
+                        for each in value:
+                            if isinstance(each, ast.AST):
+                                stack.append((each, node))
+                    elif isinstance(value, ast.expr):
+                        stack.append((value, node))
+                if kind is ast.NamedExpr:
+                    self._bind(node.target, node.value, "value")  # type: ignore[attr-defined]
+
+    def _call(self, node: ast.Call, parent: ast.AST, stack: list[tuple[ast.AST, ast.AST]]) -> None:
+        function = node.func
+        if isinstance(function, ast.Attribute):
+            name = function.attr
+            stack.append((function.value, function))
+        elif isinstance(function, ast.Name):
+            name = function.id
+        else:
+            name = ""
+            stack.append((function, node))
+        site = Site(node, parent, self._statement, self._function, self._loop, self._block)
+        self._function.calls.append(site)
+        if name in self._wanted_calls:
+            self.found.calls.setdefault(name, []).append(site)
+        if name in STEPS and self._loop is not None:
+            self._loop.has_backward = True
+        for each in node.args:
+            stack.append((each, node))
+        for word in node.keywords:
+            stack.append((word.value, node))
+
+    def _comprehend(self, node: Comprehension) -> None:
+        first = node.generators[0]
+        self._expression(first.iter, node)
+        loop = self._begin_loop(node)
+        self._block = Block(node, self._block, "body")
+        for number, each in enumerate(node.generators):
+            self._bind(each.target, each.iter, "loop")
+            if number:
+                self._expression(each.iter, node)
+            for condition in each.ifs:
+                self._expression(condition, node)
+        if isinstance(node, ast.DictComp):
+            self._expression(node.key, node)
+            self._expression(node.value, node)
+        else:
+            self._expression(node.elt, node)
+        self._block = self._block.parent
+        self._end_loop(loop)
+
+    def _lambda(self, node: ast.Lambda) -> None:
+        """As a part of the function that it stands in, where it mostly runs."""
+        for each in (*node.args.args, *node.args.kwonlyargs):
+            self._function.bindings.setdefault(each.arg, []).append(Binding(node.lineno, None))
+        self._expression(node.body, node)
+
+    def _note(self, node: ast.AST, parent: ast.AST) -> None:
+        site = Site(node, parent, self._statement, self._function, self._loop, self._block)
+        self.found.nodes.setdefault(node.__class__, []).append(site)
+
+
+_COMPREHENDS = frozenset(COMPREHENSIONS)
+_STATEMENTS: dict[type[ast.stmt], Callable[[_Reader, Any], None]] = {
+    ast.FunctionDef: _Reader._define,
+    ast.AsyncFunctionDef: _Reader._define,
+    ast.ClassDef: _Reader._define_class,
+    ast.For: _Reader._repeat,
+    ast.AsyncFor: _Reader._repeat,
+    ast.While: _Reader._repeat_while,
+    ast.If: _Reader._branch,
+    ast.With: _Reader._manage,
+    ast.AsyncWith: _Reader._manage,
+    ast.Try: _Reader._attempt,
+    ast.TryStar: _Reader._attempt,
+    ast.Match: _Reader._match,
+    ast.Assign: _Reader._assign,
+    ast.AnnAssign: _Reader._assign_typed,
+    ast.AugAssign: _Reader._assign_changed,
+    ast.Import: _Reader._import,
+    ast.ImportFrom: _Reader._import_from,
+    ast.Return: _Reader._return,
+}

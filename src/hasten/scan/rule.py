@@ -1,0 +1,60 @@
+"""What a rule is: one kind of trouble, in a file of its own under rules/, with its words, the
+places that it looks at, and examples that are its tests."""
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from hasten.records.scan import Fix, Severity
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look
+from hasten.scan.outline import Site
+
+Effort = Literal["a minute", "minutes", "an hour", "a day"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One finding, at ``node``, if the place turns out to be hot enough."""
+
+    node: ast.AST
+    message: str
+    fix: Fix | None = None
+    least: Heat | None = None
+    """How often the line must run to be worth a word; None for the rule's own."""
+
+
+class Rule(ABC):
+    """A class attribute ``calls`` or ``nodes`` says where ``check`` is called."""
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    """In words with dashes, for people who write ``ignore[...]``."""
+    why: ClassVar[str]
+    """What it costs, in a sentence or two."""
+    instead: ClassVar[str]
+    """What to write instead."""
+    verify: ClassVar[str] = "Compare losses of both versions from the same seed."
+    effort: ClassVar[Effort] = "minutes"
+    risk: ClassVar[str] = "none: the numbers stay the same"
+    worth: ClassVar[str] = ""
+    """What the change was measured to gain, with the file of results; empty where it was not."""
+    calls: ClassVar[tuple[str, ...]] = ()
+    """Last parts of the names of calls to look at: "item" for ``loss.item()``."""
+    nodes: ClassVar[tuple[type[ast.AST], ...]] = ()
+    least: ClassVar[Heat] = Heat.STEP
+    """How often a line must run to be worth a word."""
+    severity: ClassVar[Severity | None] = None
+    """None: by how often the line runs."""
+    default: ClassVar[bool] = True
+    """False for rules that must be asked for."""
+    needs_torch: ClassVar[bool] = True
+    """Whether it speaks only in files that import torch."""
+    examples: ClassVar[tuple[str, ...]]
+    """Whole files. A line that ends in ``# !`` must be found, and no other; one example at least
+    has such a line, and one has none."""
+
+    @abstractmethod
+    def check(self, site: Site, look: Look) -> Iterator[Found]: ...

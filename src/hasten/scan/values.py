@@ -1,0 +1,585 @@
+"""What is this expression? A tensor, a loader, an optimizer: worked out where a rule asks.
+
+Names are followed to what they were last given above the line, attributes of ``self`` to what any
+method gives them, calls to torch's vocabulary or to a function of the same file. What stays unknown
+is said to be unknown, and rules are then silent.
+"""
+
+import ast
+from typing import Literal, NamedTuple
+
+from hasten.scan import vocabulary
+from hasten.scan.outline import Binding, Class, Function, Outline
+
+Kind = Literal[
+    "tensor",
+    "batch",
+    "module",
+    "loader",
+    "dataset",
+    "optimizer",
+    "scaler",
+    "scheduler",
+    "frame",
+    "array",
+    "number",
+    "text",
+    "list",
+    "dict",
+    "writer",
+    "device",
+    "file",
+    "none",
+    "unknown",
+]
+Where = Literal["host", "device", "unknown"]
+DEPTH = 12
+"""Names that are followed one after the other."""
+
+
+class Value(NamedTuple):
+    kind: Kind
+    where: Where = "unknown"
+    """Of a tensor or a batch of them."""
+    items: Kind = "unknown"
+    """Of a list or a dict: what it holds."""
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind == "tensor"
+
+
+UNKNOWN = Value("unknown")
+HOST_TENSOR, DEVICE_TENSOR = Value("tensor", "host"), Value("tensor", "device")
+TENSOR, NUMBER, ARRAY = Value("tensor"), Value("number"), Value("array", "host")
+MODULE_BASES = ("Module", "LightningModule", "PreTrainedModel", "ModuleList", "Sequential")
+
+
+class Values:
+    """Of one file."""
+
+    def __init__(self, outline: Outline) -> None:
+        self._outline = outline
+        self._known: dict[tuple[int, int], Value] = {}
+        self._following: set[int] = set()
+
+    def of(self, node: ast.AST | None, function: Function) -> Value:
+        if node is None:
+            return UNKNOWN
+        if isinstance(node, ast.Constant):
+            return _of_constant(node)
+        key = id(node), id(function)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if id(node) in self._following or len(self._following) > DEPTH:
+            return UNKNOWN
+        self._following.add(id(node))
+        try:
+            found = self._find(node, function)
+        finally:
+            self._following.discard(id(node))
+        self._known[key] = found
+        return found
+
+    def is_module(self, owner: Class) -> bool:
+        """Whether the class is a torch module, by its bases or those of a class of this file."""
+        seen: set[str] = set()
+        open_ = list(owner.bases)
+        while open_:
+            base = open_.pop()
+            last = base.rpartition(".")[2]
+            if last in MODULE_BASES or base.startswith("torch.nn."):
+                return True
+            if last not in seen and last in self._outline.classes:
+                seen.add(last)
+                open_ += self._outline.classes[last].bases
+        if any(
+            base.rpartition(".")[2].endswith(("Module", "Layer", "Loss", "Net"))
+            for base in owner.bases
+        ):
+            return True
+        init = owner.methods.get("__init__")
+        return "forward" in owner.methods and init is not None
+
+    def of_name(self, name: str, line: int, function: Function) -> Value:
+        scope: Function | None = function
+        while scope is not None:
+            binding = _latest(scope.bindings.get(name, ()), line if scope is function else 1 << 30)
+            if binding is not None:
+                return self._of_binding(binding, scope)
+            if name in scope.parameters:
+                return self._of_parameter(name, scope)
+            scope = scope.parent
+        return _by_name(name)
+
+    def of_attribute(self, owner: Class, name: str) -> Value:
+        """Of ``self.NAME``."""
+        for binding, function in owner.attributes.get(name, ()):
+            if binding.how == "changed":
+                continue
+            found = self._of_binding(binding, function)
+            if found.kind not in ("unknown", "none"):
+                return found
+        return _by_name(name)
+
+    def _find(self, node: ast.AST, function: Function) -> Value:
+        match node:
+            case ast.Name():
+                return self.of_name(node.id, node.lineno, function)
+            case ast.Attribute():
+                return self._of_attribute(node, function)
+            case ast.Call():
+                return self._of_call(node, function)
+            case ast.BinOp():
+                return self._of_operation([node.left, node.right], function)
+            case ast.Compare():
+                if any(
+                    isinstance(each, ast.Is | ast.IsNot | ast.In | ast.NotIn) for each in node.ops
+                ):
+                    return NUMBER
+                return self._of_operation([node.left, *node.comparators], function)
+            case ast.UnaryOp():
+                return NUMBER if isinstance(node.op, ast.Not) else self.of(node.operand, function)
+            case ast.BoolOp():
+                return self._of_operation(node.values, function)
+            case ast.Subscript():
+                return self._of_subscript(node, function)
+            case ast.IfExp():
+                found = self.of(node.body, function)
+                return found if found.kind != "unknown" else self.of(node.orelse, function)
+            case ast.List() | ast.Tuple():
+                first = self.of(node.elts[0], function) if node.elts else UNKNOWN
+                return Value("list", first.where, first.kind)
+            case ast.ListComp() | ast.GeneratorExp():
+                each = self.of(node.elt, function)
+                return Value("list", each.where, each.kind)
+            case ast.Dict():
+                held = next((each for each in node.values if each is not None), None)
+                first = self.of(held, function)
+                return Value("dict", first.where, first.kind)
+            case ast.DictComp():
+                each = self.of(node.value, function)
+                return Value("dict", each.where, each.kind)
+            case ast.JoinedStr():
+                return Value("text")
+            case ast.NamedExpr() | ast.Starred() | ast.Await():
+                return self.of(node.value, function)
+        return UNKNOWN
+
+    def _of_operation(self, operands: list[ast.expr], function: Function) -> Value:
+        found = [self.of(each, function) for each in operands]
+        tensors = [each for each in found if each.kind in ("tensor", "batch")]
+        if tensors:
+            places = {each.where for each in tensors}
+            where: Where = (
+                "device" if "device" in places else "unknown" if "unknown" in places else "host"
+            )
+            return Value("tensor", where)
+        for kind in ("array", "frame", "text", "number"):
+            if any(each.kind == kind for each in found):
+                return next(each for each in found if each.kind == kind)
+        return UNKNOWN
+
+    def _of_subscript(self, node: ast.Subscript, function: Function) -> Value:
+        base = self.of(node.value, function)
+        match base.kind:
+            case "tensor" | "array" | "frame":
+                return base
+            case "batch":
+                return Value("tensor", base.where)
+            case "list" | "dict":
+                if isinstance(node.slice, ast.Slice):
+                    return base
+                return Value(base.items, base.where) if base.items != "unknown" else UNKNOWN
+            case "text":
+                return base
+        return UNKNOWN
+
+    def _of_attribute(self, node: ast.Attribute, function: Function) -> Value:
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            owner = function.owner
+            return self.of_attribute(owner, node.attr) if owner is not None else _by_name(node.attr)
+        dotted = self._outline.dotted(node)
+        if dotted in ("torch.float32", "torch.long"):
+            return UNKNOWN
+        base = self.of(node.value, function)
+        if base.kind == "tensor":
+            if node.attr in vocabulary.ATTRIBUTES_OF_TENSORS:
+                return base
+            return (
+                Value("device")
+                if node.attr == "device"
+                else NUMBER
+                if node.attr == "ndim"
+                else UNKNOWN
+            )
+        if base.kind == "array" and node.attr == "T":
+            return base
+        if base.kind == "frame" and node.attr in ("loc", "iloc", "values"):
+            return ARRAY if node.attr == "values" else base
+        if base.kind == "batch" and node.attr not in ("keys", "items"):
+            return Value("tensor", base.where)
+        if node.attr in ("logits", "loss", "last_hidden_state"):
+            return TENSOR
+        return _by_name(node.attr)
+
+    def _of_call(self, node: ast.Call, function: Function) -> Value:
+        called = node.func
+        if isinstance(called, ast.Attribute):
+            known = self._of_method(node, called, function)
+            if known is not None:
+                return known
+        dotted = self._outline.dotted(called)
+        named = self._of_named_call(node, dotted, function)
+        if named is not None:
+            return named
+        return self._of_own_call(called, function)
+
+    def _of_method(self, node: ast.Call, called: ast.Attribute, function: Function) -> Value | None:
+        """None where the receiver does not tell."""
+        dotted = self._outline.dotted(called)
+        if dotted.startswith(("torch.", "numpy.", "np.", "pandas.", "pd.")):
+            return None
+        name = called.attr
+        base = self.of(called.value, function)
+        if base.kind == "unknown" and name in vocabulary.ONLY_TENSORS_HAVE:
+            base = TENSOR
+        match base.kind:
+            case "tensor":
+                return _of_tensor_method(base, name, node)
+            case "batch":
+                if name in ("to", "cuda"):
+                    return Value("batch", "device")
+                return Value("tensor", base.where) if name in ("get", "pop") else None
+            case "module":
+                if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "double"):
+                    return base
+                if name in ("parameters", "named_parameters", "state_dict", "modules"):
+                    return Value("list")
+                return Value("tensor", "device") if name == "forward" else None
+            case "array":
+                return NUMBER if name in ("item", "tolist") else ARRAY
+            case "frame":
+                return (
+                    ARRAY
+                    if name in ("to_numpy", "values")
+                    else Value("list")
+                    if name == "tolist"
+                    else base
+                )
+            case "dict":
+                if name in ("values", "items", "get", "pop"):
+                    return (
+                        Value("list", base.where, base.items)
+                        if name in ("values", "items")
+                        else Value(base.items, base.where)
+                    )
+            case "list" | "text" | "number":
+                return UNKNOWN if name != "join" else Value("text")
+        if name in ("numpy",):
+            return ARRAY
+        return None
+
+    def _of_named_call(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
+        module, _, last = dotted.rpartition(".")
+        if module in vocabulary.TORCH and last not in vocabulary.TORCH_GIVES_NO_TENSOR:
+            if last[:1].isupper() and last not in vocabulary.MADE_ON_HOST:
+                return Value("module") if module == "torch.nn" else UNKNOWN
+            return self._of_torch_function(node, last, function)
+        if dotted in ("torch.split", "torch.chunk", "torch.unbind"):
+            return Value(
+                "list", self.of(node.args[0], function).where if node.args else "unknown", "tensor"
+            )
+        if last in vocabulary.OPTIMIZERS and ("optim" in dotted or dotted == last):
+            return Value("optimizer")
+        if last in vocabulary.LOADERS:
+            return Value("loader")
+        if last in vocabulary.DATASETS:
+            return Value("dataset")
+        if dotted.startswith(vocabulary.LR_SCHEDULERS):
+            return Value("scheduler")
+        if last == "GradScaler":
+            return Value("scaler")
+        if last == "SummaryWriter":
+            return Value("writer")
+        if dotted.startswith(("numpy.", "np.")):
+            return ARRAY
+        if dotted.startswith(("pandas.", "pd.")) or (
+            last in vocabulary.FRAMES and "." not in dotted
+        ):
+            return Value("frame")
+        if dotted == "torch.device":
+            return Value("device")
+        if dotted.startswith("h5py.") and last == "File":
+            return Value("file")
+        if dotted.startswith("torch.nn."):
+            return Value("module")
+        if dotted in ("len", "int", "float", "bool", "abs", "round"):
+            return NUMBER
+        if dotted in ("str", "repr"):
+            return Value("text")
+        if dotted in ("list", "tuple", "sorted", "reversed", "set"):
+            held = self.of(node.args[0], function) if node.args else UNKNOWN
+            return Value(
+                "list", held.where, "tensor" if held.kind in ("tensor", "batch") else held.items
+            )
+        if dotted in ("sum", "max", "min") and node.args:
+            held = self.of(node.args[0], function)
+            return Value(held.items if held.kind == "list" else held.kind, held.where)
+        if (
+            dotted
+            in ("enumerate", "tqdm", "iter", "next", "zip", "map", "deepcopy", "copy.deepcopy")
+            and node.args
+        ):
+            inner = self.of(node.args[0], function)
+            if dotted == "next":
+                return Value("batch", "host") if inner.kind == "loader" else UNKNOWN
+            return inner
+        if last in ("tqdm", "trange", "track") and node.args:
+            return self.of(node.args[0], function)
+        if last == "prepare" and node.args:
+            return self.of(node.args[0], function)
+        return None
+
+    def _of_torch_function(self, node: ast.Call, name: str, function: Function) -> Value:
+        device = next((word.value for word in node.keywords if word.arg == "device"), None)
+        if device is not None:
+            on_host = isinstance(device, ast.Constant) and device.value == "cpu"
+            return HOST_TENSOR if on_host else DEVICE_TENSOR
+        places = set()
+        for each in node.args:
+            value = self.of(each, function)
+            if value.kind in ("tensor", "batch", "list"):
+                places.add(value.where)
+        if "device" in places:
+            return DEVICE_TENSOR
+        if name in vocabulary.MADE_ON_HOST and "unknown" not in places:
+            return HOST_TENSOR
+        if name in vocabulary.MADE_ON_HOST and name not in ("stack", "cat", "one_hot"):
+            return HOST_TENSOR
+        return HOST_TENSOR if places == {"host"} else TENSOR
+
+    def _of_own_call(self, called: ast.expr, function: Function) -> Value:
+        """Of a class or a function of this file, or of something that was given a name."""
+        if isinstance(called, ast.Name):
+            owner = self._outline.classes.get(called.id)
+            if owner is not None:
+                return self._of_class(owner)
+            own = self._outline.function_named(called.id)
+            if own is not None:
+                return self._of_returns(own)
+            if self.of_name(called.id, called.lineno, function).kind == "module":
+                return DEVICE_TENSOR
+            return UNKNOWN
+        if isinstance(called, ast.Attribute):
+            base = called.value
+            if isinstance(base, ast.Name) and base.id == "self" and function.owner is not None:
+                method = function.owner.methods.get(called.attr)
+                if method is not None:
+                    return self._of_returns(method)
+                if self.of_attribute(function.owner, called.attr).kind == "module":
+                    return DEVICE_TENSOR
+                return UNKNOWN
+            if self.of(called, function).kind == "module":
+                return DEVICE_TENSOR
+        elif self.of(called, function).kind == "module":
+            return DEVICE_TENSOR
+        return UNKNOWN
+
+    def _of_class(self, owner: Class) -> Value:
+        if self.is_module(owner):
+            return Value("module")
+        names = {base.rpartition(".")[2] for base in owner.bases}
+        if names & {"Dataset", "IterableDataset", "TensorDataset"}:
+            return Value("dataset")
+        if "Optimizer" in names or names & vocabulary.OPTIMIZERS:
+            return Value("optimizer")
+        if names & vocabulary.LOADERS:
+            return Value("loader")
+        return UNKNOWN
+
+    def _of_returns(self, function: Function) -> Value:
+        for each in function.returns:
+            found = self.of(each, function)
+            if found.kind not in ("unknown", "none"):
+                return found
+        return UNKNOWN
+
+    def _of_binding(self, binding: Binding, function: Function) -> Value:
+        if binding.value is None:
+            return UNKNOWN
+        given = self.of(binding.value, function)
+        if binding.how in ("value", "with"):
+            return given
+        if binding.how == "changed":
+            return given
+        if binding.how == "item":
+            if given.kind in ("tensor", "batch"):
+                return Value("tensor", given.where)
+            return Value(given.items, given.where) if given.kind == "list" else UNKNOWN
+        return self._of_each(binding, given, function)
+
+    def _of_each(self, binding: Binding, given: Value, function: Function) -> Value:
+        """What a loop over ``given`` gives its target."""
+        over = binding.value
+        if isinstance(over, ast.Call):
+            name = self._outline.dotted(over.func)
+            if name == "enumerate" and binding.place == 0:
+                return NUMBER
+            if name == "range" or name.endswith("trange"):
+                return NUMBER
+            if name == "zip" and 0 <= binding.place < len(over.args):
+                given = self.of(over.args[binding.place], function)
+        match given.kind:
+            case "loader":
+                return Value("batch", "host")
+            case "tensor" | "array":
+                return given
+            case "batch":
+                return Value("tensor", given.where)
+            case "list" | "dict":
+                return Value(given.items, given.where) if given.items != "unknown" else UNKNOWN
+            case "module":
+                return Value("module")
+        return UNKNOWN
+
+    def _of_parameter(self, name: str, function: Function) -> Value:
+        argument = function.parameters[name]
+        if argument.annotation is not None:
+            found = self._of_annotation(argument.annotation)
+            if found.kind != "unknown":
+                return found
+        if name in vocabulary.TENSOR_PARAMETERS and self._takes_tensors(function):
+            return TENSOR
+        return _by_name(name)
+
+    def _takes_tensors(self, function: Function) -> bool:
+        name = function.last_name
+        if name in ("training_step", "validation_step", "test_step"):
+            return False
+        if name == "forward":
+            return True
+        return function.owner is not None and self.is_module(function.owner) and name != "__init__"
+
+    def _of_annotation(self, node: ast.expr) -> Value:
+        dotted = self._outline.dotted(node)
+        last = dotted.rpartition(".")[2]
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            last = node.value.rpartition(".")[2]
+        if isinstance(node, ast.BinOp):  # "Tensor | None"
+            return self._of_annotation(node.left)
+        if isinstance(node, ast.Subscript):
+            outer = self._outline.dotted(node.value).rpartition(".")[2]
+            inner = (
+                node.slice.elts[0]
+                if isinstance(node.slice, ast.Tuple) and node.slice.elts
+                else node.slice
+            )
+            if outer == "Optional":
+                return self._of_annotation(inner)
+            if outer in ("List", "list", "Sequence", "Tuple", "tuple", "Iterable"):
+                return Value("list", "unknown", self._of_annotation(inner).kind)
+            if outer == "DataLoader":
+                return Value("loader")
+            return UNKNOWN
+        if last in ("Tensor", "FloatTensor", "LongTensor", "BoolTensor"):
+            return TENSOR
+        if last in vocabulary.LOADERS:
+            return Value("loader")
+        if last in ("Module",) or dotted.startswith("torch.nn."):
+            return Value("module")
+        if last in ("Optimizer",) or last in vocabulary.OPTIMIZERS:
+            return Value("optimizer")
+        if last == "ndarray":
+            return ARRAY
+        if last in ("DataFrame", "Series"):
+            return Value("frame")
+        if last in ("int", "float", "bool"):
+            return NUMBER
+        if last == "str":
+            return Value("text")
+        return UNKNOWN
+
+
+def _of_constant(node: ast.Constant) -> Value:
+    if node.value is None:
+        return Value("none")
+    return Value("text") if isinstance(node.value, str | bytes) else NUMBER
+
+
+def _of_tensor_method(base: Value, name: str, node: ast.Call) -> Value:
+    if name == "cpu":
+        return HOST_TENSOR
+    if name == "cuda":
+        return DEVICE_TENSOR
+    if name == "to":
+        return _moved(base, node)
+    if name in ("numpy",):
+        return ARRAY
+    if name in ("item", "size", "dim", "numel", "stride"):
+        return NUMBER
+    if name == "tolist":
+        return Value("list", "host", "number")
+    if name in ("chunk", "split", "unbind"):
+        return Value("list", base.where, "tensor")
+    if name in vocabulary.TENSOR_GIVES_NO_TENSOR:
+        return UNKNOWN
+    return base
+
+
+def _moved(base: Value, node: ast.Call) -> Value:
+    """``.to(...)``: a device, a type, or another tensor."""
+    given = [*node.args, *(word.value for word in node.keywords if word.arg == "device")]
+    if not given:
+        return base
+    first = given[0]
+    if isinstance(first, ast.Constant) and isinstance(first.value, str):
+        return HOST_TENSOR if first.value == "cpu" else DEVICE_TENSOR
+    name = (
+        first.attr
+        if isinstance(first, ast.Attribute)
+        else first.id
+        if isinstance(first, ast.Name)
+        else ""
+    )
+    return DEVICE_TENSOR if "dev" in name.lower() or name in ("rank", "gpu") else base
+
+
+def _latest(bindings: "list[Binding] | tuple[()]", line: int) -> Binding | None:
+    """The last above the line; where there is none, the first below it: of a loop's last turn."""
+    above = [each for each in bindings if each.line < line and each.how != "changed"]
+    if above:
+        return above[-1]
+    return next((each for each in bindings if each.how != "changed"), None)
+
+
+def _by_name(name: str) -> Value:
+    """Of what is nowhere given a value: people call things what they are."""
+    low = name.lower()
+    if any(word in low for word in vocabulary.LOADER_WORDS) and not low.startswith(("num", "n_")):
+        return Value("loader")
+    if low.endswith(("optimizer", "optim", "opt")) and low not in ("opt",):
+        return Value("optimizer")
+    if low.endswith("scaler") and "standard" not in low and "minmax" not in low:
+        return Value("scaler") if low in ("scaler", "grad_scaler", "amp_scaler") else UNKNOWN
+    if low in (
+        "model",
+        "net",
+        "network",
+        "criterion",
+        "generator",
+        "discriminator",
+        "encoder",
+        "decoder",
+    ):
+        return Value("module")
+    if low.endswith(("_model", "_net")):
+        return Value("module")
+    if low in ("loss", "logits", "total_loss"):
+        return TENSOR
+    if low in ("df", "dataframe"):
+        return Value("frame")
+    if low.endswith("writer"):
+        return Value("writer")
+    return UNKNOWN

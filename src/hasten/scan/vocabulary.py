@@ -1,0 +1,70 @@
+"""Words of torch, NumPy and pandas, and what they give back. Facts only: no logic."""
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+TORCH = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
+"""Modules whose functions give tensors, but for the ones below."""
+
+TORCH_GIVES_NO_TENSOR = words(
+    "device dtype Size no_grad enable_grad inference_mode set_grad_enabled autocast compile jit"
+    " is_tensor is_floating_point is_grad_enabled manual_seed seed save load set_num_threads"
+    " get_num_threads set_default_dtype get_default_dtype numel Generator typename finfo iinfo"
+    " set_float32_matmul_precision use_deterministic_algorithms set_printoptions split chunk unbind"
+    " promote_types result_type is_complex are_deterministic_algorithms_enabled equal allclose"
+    " meshgrid broadcast_tensors export get_rng_state set_rng_state"
+)
+MADE_ON_HOST = words(
+    "tensor as_tensor from_numpy zeros ones empty full rand randn randint randperm arange linspace"
+    " eye normal FloatTensor LongTensor Tensor IntTensor BoolTensor DoubleTensor tril_indices"
+    " triu_indices one_hot stack cat multinomial bernoulli"
+)
+"""Of these, what has no ``device=`` and no input on a device lies on the host."""
+
+TENSOR_GIVES_NO_TENSOR = words(
+    "item tolist numpy size dim numel stride ndimension is_contiguous element_size data_ptr"
+    " backward is_floating_point get_device nelement storage register_hook requires_grad_"
+    " is_pinned is_cuda chunk split unbind type share_memory_"
+)
+TENSOR_METHODS = words(
+    "detach cpu cuda to float half double long int bool view reshape permute transpose squeeze"
+    " unsqueeze flatten expand repeat contiguous clone sum mean max min argmax argmin softmax"
+    " log_softmax sigmoid tanh relu exp log sqrt pow abs clamp masked_fill gather index_select"
+    " scatter topk sort argsort cumsum norm matmul mm bmm eq ne lt gt le ge any all nonzero isnan"
+    " isinf isfinite masked_select new_zeros new_ones new_tensor type_as add mul div sub add_ mul_"
+    " sub_ div_ fill_ zero_ copy_ t std var prod round floor ceil roll flip expand_as view_as"
+    " logsumexp bfloat16 pin_memory unfold baddbmm addmm dot outer sign neg item"
+)
+"""Names that hardly anything but a tensor has as methods."""
+ONLY_TENSORS_HAVE = words(
+    "unsqueeze detach masked_fill log_softmax index_select masked_select logsumexp view_as"
+    " new_zeros new_ones new_tensor type_as expand_as bfloat16 requires_grad_ bmm isfinite"
+    " contiguous permute clamp softmax sigmoid argmax"
+)
+
+ATTRIBUTES_OF_TENSORS = words("T mT H grad data real imag")
+PLAIN_ATTRIBUTES_OF_TENSORS = words(
+    "shape ndim dtype device layout is_cuda requires_grad is_sparse names itemsize nbytes"
+)
+
+OPTIMIZERS = words(
+    "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD Rprop LBFGS SparseAdam"
+    " Adafactor Muon"
+)
+LOADERS = words("DataLoader StatefulDataLoader FastDataLoader MultiEpochsDataLoader NeighborLoader")
+DATASETS = words("TensorDataset Subset ConcatDataset ImageFolder DatasetFolder")
+FRAMES = words("DataFrame read_csv read_parquet read_excel read_feather read_table")
+LR_SCHEDULERS = "torch.optim.lr_scheduler"
+
+BATCHES = words("batch minibatch mini_batch batches sample inputs data features targets")
+LOADER_WORDS = ("loader", "dataloader", "_dl", "batches", "minibatch", "batch_iter")
+TENSOR_PARAMETERS = words(
+    "x y z h q k v input inputs target targets logits logit label labels mask masks hidden"
+    " output outputs pred preds predictions y_pred y_true loss losses emb embedding embeddings"
+    " query key value queries keys values attn_mask attention_mask input_ids hidden_states src tgt"
+    " img image images feat feats features noise scores probs weights grad_output xs ys timesteps"
+    " context memory query_embeddings seq lengths"
+)
+"""What parameters of ``forward`` and of losses are called where they are tensors."""
