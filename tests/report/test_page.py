@@ -9,7 +9,8 @@ import pytest
 from hasten.records.curves import Curves
 from hasten.records.plan import Plan
 from hasten.records.recipe import Evidence
-from hasten.records.tuning import Spent
+from hasten.records.tuning import Aim, Spent
+from hasten.records.verdict import MemoryClaim
 from hasten.report.page import tune_page
 from specimens import (
     CONFIRMATION,
@@ -142,6 +143,22 @@ def test_a_plan_that_is_fast_and_another_training_is_no_gain() -> None:
     assert [each["class"] for each in page.named("rect")][:3] == ["plain", "good", "bad"]
     assert "There is no proven plan" in page.sections["When it pays back"]
     assert "an hour" not in page.sections["When it pays back"]
+
+
+def test_a_plan_that_is_smaller_and_slower_is_neither_refuted_nor_a_gain_in_speed() -> None:
+    slower = replace(SPEED, verdict="refuted", ratio=0.8, low=0.79, high=0.81)
+    smaller = replace(
+        PROVEN,
+        aim=Aim(goal="memory"),
+        speed=slower,
+        memory=MemoryClaim(verdict="proven", a_bytes=100, b_bytes=60, allowed_bytes=None),
+    )
+    page = Page(tune_page(smaller, "out"))
+    assert "in fresh processes 0.80x 0.79x to 0.81x" in page.sections[TITLES[0]]
+    assert [each["class"] for each in page.named("rect")][:3] == ["plain", "good", "plain"]
+    wrong = replace(smaller, outcome="unproven", verdict="refuted", why="gradients differ")
+    page = Page(tune_page(wrong, "out"))
+    assert [each["class"] for each in page.named("rect")][:3] == ["plain", "good", "bad"]
 
 
 def test_processes_that_did_not_finish_are_told() -> None:

@@ -50,6 +50,8 @@ class Recipe(Record, frozen=True, kw_only=True):
     evidence_sha256: Sha256
     plan_sha256: Sha256 | None = None
     """Of the plan that was proven. Recipes made before this field do not say."""
+    aim: Aim = FASTER
+    """What the plan was made for, which ``hasten prove`` holds it to."""
     plan: dict[str, RawPart]
     changes_training: ChangedTraining | None = None
     """Where the plan is another training: what of it, and what that is worth."""
@@ -57,6 +59,8 @@ class Recipe(Record, frozen=True, kw_only=True):
     """Of the plan without what changes the training, as are the numerics; None where that is the
     naive one."""
     numerics: RecipeNumerics | None = None
+    memory: MemoryClaim | None = None
+    """Where the tuning was told to mind it."""
     environment: Environment
 
     def as_plan(self) -> Plan:

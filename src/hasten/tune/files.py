@@ -76,6 +76,7 @@ def make_recipe(evidence: Evidence, evidence_sha256: str) -> Recipe:
         hasten=__version__,
         evidence_sha256=evidence_sha256,
         plan_sha256=digest_of(evidence.whole_plan()),
+        aim=evidence.aim,
         plan=evidence.whole_plan().parts,
         changes_training=_changed(evidence),
         speed=None
@@ -90,6 +91,7 @@ def make_recipe(evidence: Evidence, evidence_sha256: str) -> Recipe:
         numerics=None
         if numerics is None
         else RecipeNumerics(verdict=numerics.verdict, rung=numerics.rung),
+        memory=evidence.memory,
         environment=evidence.environment,
     )
 
