@@ -270,6 +270,7 @@ PROVEN = Evidence(
     environment=ENVIRONMENT,
     traits=TRAITS,
     subject="5" * 64,
+    minutes=10.0,
     diagnosed=(DIAGNOSED,),
     control=make_comparison(),
     trials=(

@@ -98,6 +98,8 @@ class Evidence(Record, frozen=True, kw_only=True):
     environment: Environment
     traits: Traits
     aim: Aim = FASTER
+    minutes: float
+    """That the search was given."""
     diagnosed: tuple[Diagnosed, ...]
     """Where the time went: in the naive training first, then under each plan that was kept."""
     control: Comparison
@@ -118,6 +120,13 @@ class Evidence(Record, frozen=True, kw_only=True):
     spent: Spent
     proven_again: str = ""
     """When the search was made whose plan was proven again here; empty where this is that."""
+
+    def ran_out_of_time(self) -> bool:
+        return any(each.outcome == "out_of_time" for each in self.trials)
+
+    def has_more_to_try(self, minutes: float) -> bool:
+        """Whether the search would have gone on, had it been given so many."""
+        return minutes > self.minutes and self.ran_out_of_time()
 
     def changed(self) -> Trial | None:
         """What changes the training and was proven to be worth it; None where nothing was."""
