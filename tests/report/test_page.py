@@ -294,9 +294,11 @@ def test_what_took_no_time_was_not_done() -> None:
     assert "what each part is worth" not in text
 
 
-def test_the_commands_can_be_copied_and_name_seed_and_folder() -> None:
-    text = show(replace(PROVEN, seed=7), out="some out")["How to reproduce it"]
-    assert "hasten tune train.py:make_task --seed 7 --out 'some out'" in text
+def test_the_commands_can_be_copied_and_name_all_that_was_given() -> None:
+    text = show(replace(PROVEN, seed=7, minutes=0.5), out="some out")["How to reproduce it"]
+    assert "hasten tune train.py:make_task --minutes 0.5 --seed 7 --out 'some out'" in text
+    limited = show(replace(PROVEN, aim=Aim(goal="memory", memory_bytes=5)))["How to reproduce it"]
+    assert "train.py:make_task --goal memory --memory 5 --minutes 10 --seed 0 --out" in limited
     assert "hasten prove train.py:make_task 'some out/recipe.toml'" in text
     assert "from_recipe('some out/recipe.toml')" in text
     for words in ("5" * 64, "torch 2.13.0", "Some CPU (AVX2)", PROVEN.environment.fingerprint()):
