@@ -26,7 +26,7 @@ from hasten.records.recipe import (
     RecipeNumerics,
     RecipeSpeed,
 )
-from hasten.records.report import BenchReport
+from hasten.records.report import BenchReport, ProofReport
 from hasten.records.saved_bench import (
     REFERENCE,
     REFERENCE_ARM,
@@ -180,6 +180,19 @@ BENCH = BenchReport(
     confirmation=CONFIRMATION,
     speed=SPEED,
     batch_size=64,
+)
+
+PROOF = ProofReport(
+    task=RECIPE.task,
+    recipe="recipe.toml",
+    verdict="proven",
+    why="faster in fresh processes, and the same training",
+    environment=ENVIRONMENT,
+    differences=(),
+    control=make_comparison(),
+    confirmation=CONFIRMATION,
+    speed=SPEED,
+    numerics=NUMERICS,
 )
 
 SAVED = SavedBench(

@@ -8,7 +8,6 @@ from rich.console import Console, RenderableType
 
 from hasten.records.parity import Parity, ParityFigure
 from hasten.records.plan import Rung
-from hasten.records.report import ProofReport
 from hasten.records.verdict import Check, MemoryClaim
 from hasten.report.bench import bench_card, gate_card, saved_card
 from hasten.report.environment import EnvironmentReport, TechniqueHere, environment_card
@@ -21,9 +20,9 @@ from specimens import (
     GATE,
     INFERENCE,
     NUMERICS,
+    PROOF,
     SAVED,
     SPEED,
-    make_comparison,
 )
 
 replace = msgspec.structs.replace
@@ -31,18 +30,6 @@ replace = msgspec.structs.replace
 HOSTILE = "\x1b[31m[bold]x[/nothing]\n"
 INERT = "?[31m[bold]x[/nothing]?"
 
-PROOF = ProofReport(
-    task="t",
-    recipe="r.toml",
-    verdict="proven",
-    why="faster in fresh processes, and the same training",
-    environment=ENVIRONMENT,
-    differences=(),
-    control=make_comparison(),
-    confirmation=CONFIRMATION,
-    speed=SPEED,
-    numerics=NUMERICS,
-)
 MACHINE = EnvironmentReport(
     environment=ENVIRONMENT,
     fingerprint=ENVIRONMENT.fingerprint(),

@@ -1,4 +1,4 @@
-"""``hasten prove`` holds a recipe to what it was made for."""
+"""``hasten prove`` holds a recipe to what it was made for, and renews one that was edited."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from hasten.host.environment import read_environment
 from hasten.records.plan import RawPart
-from hasten.records.recipe import Recipe
+from hasten.records.recipe import Recipe, read_recipe
 from hasten.records.tuning import Aim
 from hasten.tune.files import recipe_text
 from hasten.tune.prove_recipe import prove
@@ -39,8 +39,9 @@ def write(folder: Path, **changes: object) -> Path:
     ],
 )
 def test_a_recipe_is_held_to_its_aim(tmp_path: Path, aim: Aim, verdict: str, why: str) -> None:
-    path = write(tmp_path, plan=PIECES, aim=aim)
+    path = write(tmp_path, plan=PIECES, aim=aim, plan_sha256="d" * 64)
     report = prove(SMALL, path, seed=0, tell=lambda words: None)
     assert (report.verdict, report.why[: len(why)]) == (verdict, why)
     assert report.memory is not None
     assert report.memory.b_bytes < report.memory.a_bytes
+    assert read_recipe(path).is_edited() == (verdict == "refuted"), "only a proof renews it"

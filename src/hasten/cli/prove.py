@@ -43,7 +43,14 @@ def prove(
 
     with Progress(Console(stderr=True)) as progress:
         report = run_prove(
-            task, recipe, seed=seed, resume=resume, minutes=minutes, tell=progress.tell
+            task,
+            recipe,
+            seed=seed,
+            resume=resume,
+            minutes=minutes,
+            tell=progress.tell,
+            note=progress.note,
+            warn=progress.warn,
         )
     if as_json:
         print_json(report)

@@ -50,6 +50,9 @@ class Recipe(Record, frozen=True, kw_only=True):
     evidence_sha256: Sha256
     plan_sha256: Sha256 | None = None
     """Of the plan that was proven. Recipes made before this field do not say."""
+    renewed: str | None = None
+    """When a plan that a person had edited was proven: its claims are of then, and the evidence is
+    of the plan before."""
     aim: Aim = FASTER
     """What the plan was made for, which ``hasten prove`` holds it to."""
     plan: dict[str, RawPart]

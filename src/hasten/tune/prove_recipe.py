@@ -11,6 +11,7 @@ from hasten.tune.conclude import conclude
 from hasten.tune.confirm import claim_memory, claim_speed, confirm, measure_noise, noise_floor
 from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
+from hasten.tune.renew import renew
 
 
 def prove(
@@ -21,10 +22,13 @@ def prove(
     tell: Callable[[str], None],
     resume: bool = False,
     minutes: float = 10.0,
+    note: Callable[[str], None] = lambda message: None,
+    warn: Callable[[str], None] = lambda message: None,
 ) -> ProofReport:
     """Measure and prove anew what a recipe claims; with ``resume`` also that a stopped training
     goes on to the bit. ``minutes`` bounds what is trained to judge another precision. Where the
-    recipe was made is reported and decides nothing."""
+    recipe was made is reported and decides nothing. A plan that was edited and is proven has its
+    claims renewed: ``note`` is called with that, ``warn`` where it cannot be written down."""
     recipe = read_recipe(path)
     plan = recipe.as_plan()
     with Lab(task, seed) as lab:
@@ -42,7 +46,7 @@ def prove(
         memory = claim_memory(lab, plan, recipe.aim)
     speed = claim_speed(confirmation, floor)
     _, verdict, why = conclude((), confirmation, speed, numerics, memory, recipe.aim)
-    return ProofReport(
+    report = ProofReport(
         task=task,
         recipe=str(path),
         verdict=verdict,
@@ -55,3 +59,5 @@ def prove(
         numerics=numerics,
         memory=memory,
     )
+    renew(path, recipe, report, note, warn)
+    return report
