@@ -14,7 +14,7 @@ from hasten.tune.prove_recipe import prove
 from quick import shorten
 from specimens import RECIPE
 
-SMALL = f"{Path(__file__).parents[1] / 'tasks/planted.py'}:small"
+TASK = f"{Path(__file__).parents[1] / 'tasks/planted.py'}:slow_loader"
 PIECES: dict[str, RawPart] = {"gradient_accumulation": {"steps": 4}}
 """Slower, and smaller."""
 
@@ -25,7 +25,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(folder: Path, **changes: object) -> Path:
-    recipe: Recipe = replace(RECIPE, task=SMALL, environment=read_environment(), **changes)
+    recipe: Recipe = replace(RECIPE, task=TASK, environment=read_environment(), **changes)
     path = folder / "recipe.toml"
     path.write_text(recipe_text(recipe))
     return path
@@ -40,7 +40,7 @@ def write(folder: Path, **changes: object) -> Path:
 )
 def test_a_recipe_is_held_to_its_aim(tmp_path: Path, aim: Aim, verdict: str, why: str) -> None:
     path = write(tmp_path, plan=PIECES, aim=aim, plan_sha256="d" * 64)
-    report = prove(SMALL, path, seed=0, tell=lambda words: None)
+    report = prove(TASK, path, seed=0, tell=lambda words: None)
     assert (report.verdict, report.why[: len(why)]) == (verdict, why)
     assert report.memory is not None
     assert report.memory.b_bytes < report.memory.a_bytes
