@@ -74,7 +74,7 @@ def _prove_wrong_techniques() -> list[dict[str, str]]:
     with Lab(f"{PLANTED}:small", seed=1) as lab:
         prover = Prover(lab, lab.describe().traits, seed=1)
         for name in WRONG:
-            claim = prover.prove(Plan(parts={name: {}}), Rung.ROUNDING, check_data=False)
+            claim = prover.prove(Plan(parts={name: {}}), Rung.ROUNDING)
             found.append({"technique": name, "verdict": claim.verdict, "why": claim.why()})
             print(found[-1], flush=True)
     return found

@@ -26,7 +26,7 @@ from hasten.records.recipe import (
     RecipeNumerics,
     RecipeSpeed,
 )
-from hasten.records.report import BenchReport
+from hasten.records.report import BenchReport, ProofReport
 from hasten.records.saved_bench import (
     REFERENCE,
     REFERENCE_ARM,
@@ -182,6 +182,19 @@ BENCH = BenchReport(
     batch_size=64,
 )
 
+PROOF = ProofReport(
+    task=RECIPE.task,
+    recipe="recipe.toml",
+    verdict="proven",
+    why="faster in fresh processes, and the same training",
+    environment=ENVIRONMENT,
+    differences=(),
+    control=make_comparison(),
+    confirmation=CONFIRMATION,
+    speed=SPEED,
+    numerics=NUMERICS,
+)
+
 SAVED = SavedBench(
     format=SAVED_FORMAT,
     reference=REFERENCE,
@@ -270,6 +283,7 @@ PROVEN = Evidence(
     environment=ENVIRONMENT,
     traits=TRAITS,
     subject="5" * 64,
+    minutes=10.0,
     diagnosed=(DIAGNOSED,),
     control=make_comparison(),
     trials=(

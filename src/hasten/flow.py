@@ -21,7 +21,7 @@ from hasten.tune.confirm import measure_noise, noise_floor
 from hasten.tune.course import Course
 from hasten.tune.examine import Examiner
 from hasten.tune.files import write_outcome, write_report
-from hasten.tune.journal import Journal
+from hasten.tune.journal import Journal, Learnt
 from hasten.tune.larger import refuse_contradiction, try_larger_batch
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
@@ -39,6 +39,7 @@ def tune(
     aim: Aim = FASTER,
     allow: Collection[Allowed] = (),
     tell: Callable[[Doing], None] = lambda doing: None,
+    note: Callable[[str], None] = lambda message: None,
     warn: Callable[[str], None] = lambda message: None,
 ) -> Evidence:
     """Find what makes ``task`` faster, or smaller, prove it, and write the recipe into ``out``.
@@ -46,7 +47,8 @@ def tune(
     ``allow`` names what may change in the training; that comes last, and apart. ``minutes`` bounds
     the search, once more the trainings that prove another precision, and once more those of a
     larger batch; confirming comes on top. ``tell`` is called with each thing that is begun,
-    ``warn`` with what went wrong and costs neither recipe nor verdict.
+    ``note`` with what is gone on from, ``warn`` with what went wrong and costs neither recipe nor
+    verdict.
     """
     refuse_contradiction(aim, allow)
     enlarges = "batch-size" in allow
@@ -74,13 +76,17 @@ def tune(
         )
         evidence = None
         earlier = earlier_recipe(out, subject)
-        if earlier is not None:
+        if earlier is not None and earlier.has_more_to_try(minutes):
+            learnt = learnt.on_top_of(earlier)
+        elif earlier is not None:
             course.enter("proving")
             course.tell("proving the recipe again that was made of this task here")
             settled = settler.settle(earlier.plan, earlier.worth, earlier.curves)
             evidence = proven_again(earlier, control, settled, watch.spent())
 
         if evidence is None:
+            if learnt != Learnt():
+                note(f"going on from what is in {out}; trials taken over: {learnt.tried()}")
             course.foresee_search(described.offers, 60 * minutes)
             examiner = Examiner(lab, described, journal, learnt, course.tell)
             with watch.over("measuring_s"):
@@ -108,6 +114,7 @@ def tune(
                 search.trials,
                 final,
                 watch.spent(),
+                minutes=minutes,
                 peak_bytes=search.peak_bytes,
             )
 

@@ -15,6 +15,7 @@ from hasten.tune.files import recipe_text
 from terminal import run_on_terminal
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
+BROKEN = PLANTED.with_name("broken.py")
 
 
 def _hasten(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -52,11 +53,11 @@ def _recipe(plan: dict[str, RawPart], cpu: str | None = None) -> str:
         ("bloom", "'bloom' does not name a task", "gallery:bloom"),
         ("gallery:blom", "gallery workload 'blom' is not known", "Did you mean 'bloom'?"),
         (f"{PLANTED}:smal", "function 'smal' is not known", "Did you mean 'small'?"),
-        (f"{PLANTED}:not_a_task", "returned a dict, not a hasten.Task", "hasten.Task(model="),
-        (f"{PLANTED}:raises_while_building", "raised while it built the task", "no column 'label'"),
-        (f"{PLANTED}:model_raises", "does not run one step", "expected 3 channels, got 16"),
-        (f"{PLANTED}:loses_its_number", "the loss of the first batch is nan", "mend it first"),
-        (f"{PLANTED}:kills_itself", "ended unexpectedly (signal 9)", ""),
+        (f"{BROKEN}:not_a_task", "returned a dict, not a hasten.Task", "hasten.Task(model="),
+        (f"{BROKEN}:raises_while_building", "raised while it built the task", "no column 'label'"),
+        (f"{BROKEN}:model_raises", "does not run one step", "expected 3 channels, got 16"),
+        (f"{BROKEN}:loses_its_number", "the loss of the first batch is nan", "mend it first"),
+        (f"{BROKEN}:kills_itself", "ended unexpectedly (signal 9)", ""),
     ],
 )
 def test_a_bad_task_is_said_before_anything_is_written(

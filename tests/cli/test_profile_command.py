@@ -56,7 +56,7 @@ def test_the_card_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["gallery:blom"], "gallery workload 'blom' is not known"),
-        ([f"{PLANTED}:model_raises"], "does not run one step"),
+        ([f"{PLANTED.with_name('broken.py')}:model_raises"], "does not run one step"),
         (["gallery:bloom", "--trace", "nowhere/t.json"], "There is no folder 'nowhere'"),
         (["gallery:bloom", "--recipe", "none.toml"], "none.toml"),
     ],

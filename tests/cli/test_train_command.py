@@ -23,6 +23,7 @@ from hasten.records.plan import Plan
 from hasten.records.recipe import Recipe
 from hasten.records.record import digest_of, to_toml
 from hasten.records.training import RecipeClaim, TrainingSummary
+from hasten.records.tuning import Aim
 from hasten.report.training import TrainingDisplay
 from hasten.train.every import Every
 from hasten.train.fit import Wanted
@@ -145,6 +146,13 @@ def test_a_recipe_whose_plan_was_edited_claims_nothing(fit: Fit, tmp_path: Path)
     assert fit.asked[-1].claim is None
     assert "was edited since it was proven" in ended.stderr
     assert f"hasten prove t.py:make {path}" in " ".join(ended.stderr.split())
+
+
+def test_a_recipe_that_was_made_for_memory_claims_no_speed(fit: Fit, tmp_path: Path) -> None:
+    slower = replace(RECIPE.speed, verdict="refuted", ratio=0.8, low=0.7, high=0.9)
+    ended = train("--recipe", write_recipe(tmp_path, speed=slower, aim=Aim(goal="memory")))
+    assert fit.wanted.claim is None
+    assert "note:" not in ended.stderr
 
 
 def test_a_recipe_that_flags_change_claims_nothing(fit: Fit, tmp_path: Path) -> None:

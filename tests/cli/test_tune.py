@@ -53,6 +53,7 @@ def test_a_killed_tune_goes_on_to_a_recipe_that_is_proven_again(tmp_path: Path) 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "PROVEN" in ended.stdout
     assert "slow-optimizer" in ended.stdout
+    assert "note: going on from what is in out; trials taken over: " in ended.stderr
     tried = _tried(out)
     assert tried[: len(before)] == before
     assert len(set(tried)) == len(tried), "nothing is tried twice"
@@ -76,6 +77,7 @@ def test_a_killed_tune_goes_on_to_a_recipe_that_is_proven_again(tmp_path: Path) 
     again = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert "trying" not in again.stderr, "it is only proven again"
+    assert "going on" not in again.stderr
     assert json.loads(again.stdout)["proven_again"] == evidence.created
 
     proof = subprocess.run(

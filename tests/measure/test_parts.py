@@ -145,7 +145,7 @@ def test_a_profile_of_a_real_task_has_all_its_parts() -> None:
 
 def test_a_task_that_does_not_run_is_an_error() -> None:
     with (
-        Lab(f"{PLANTED}:model_raises", seed=0) as lab,
+        Lab(f"{PLANTED.with_name('broken.py')}:model_raises", seed=0) as lab,
         pytest.raises(HastenError, match="expected 3 channels"),
     ):
         lab.profile()

@@ -18,6 +18,7 @@ from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.plan import NAIVE
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
+BROKEN = PLANTED.with_name("broken.py")
 
 
 @pytest.fixture(params=["forked", "anew"])
@@ -32,8 +33,8 @@ def worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Worker]:
         nursery.close()
 
 
-def _describe(task: str) -> messages.Describe:
-    return messages.Describe(task=f"{PLANTED}:{task}", seed=0)
+def _describe(file: Path, task: str) -> messages.Describe:
+    return messages.Describe(task=f"{file}:{task}", seed=0)
 
 
 def _wait_until(condition, limit_s: float = 20.0) -> bool:  # type: ignore[no-untyped-def]
@@ -44,7 +45,7 @@ def _wait_until(condition, limit_s: float = 20.0) -> bool:  # type: ignore[no-un
 
 
 def test_a_task_that_prints_does_not_disturb_the_protocol(worker: Worker) -> None:
-    described = worker.ask(_describe("prints_much"), messages.Described)
+    described = worker.ask(_describe(BROKEN, "prints_much"), messages.Described)
     assert described.traits.data.kind == "tensors"
     worker.close()
     assert "xxx" in worker.log_tail()
@@ -52,30 +53,32 @@ def test_a_task_that_prints_does_not_disturb_the_protocol(worker: Worker) -> Non
 
 def test_a_task_that_kills_its_process_is_said_with_the_signal(worker: Worker) -> None:
     with pytest.raises(WorkerFailure, match="signal 9") as caught:
-        worker.ask(_describe("kills_itself"), messages.Described)
+        worker.ask(_describe(BROKEN, "kills_itself"), messages.Described)
     assert caught.value.failed.kind == "crashed"
 
 
 def test_a_task_that_ends_its_process_is_said_with_the_exit_code(worker: Worker) -> None:
     with pytest.raises(WorkerFailure, match="exit code 3"):
-        worker.ask(_describe("ends_itself"), messages.Described)
+        worker.ask(_describe(BROKEN, "ends_itself"), messages.Described)
 
 
 def test_a_task_that_hangs_is_ended_from_outside(worker: Worker) -> None:
     process = psutil.Process(worker.pid)
-    worker.ask(_describe("small"), messages.Described)
+    worker.ask(_describe(PLANTED, "small"), messages.Described)
     with pytest.raises(WorkerFailure, match="no answer in 2 s") as caught:
-        worker.ask(_describe("hangs"), messages.Described, limit_s=2)
-    assert "planted.py" in caught.value.failed.detail
+        worker.ask(_describe(BROKEN, "hangs"), messages.Described, limit_s=2)
+    assert "broken.py" in caught.value.failed.detail
     assert not process.is_running()
 
 
 def test_after_a_failed_request_the_worker_still_answers(worker: Worker) -> None:
     with pytest.raises(WorkerFailure, match="expected 3 channels") as caught:
-        worker.ask(_describe("model_raises"), messages.Described)
-    assert "planted.py" in caught.value.failed.detail
+        worker.ask(_describe(BROKEN, "model_raises"), messages.Described)
+    assert "broken.py" in caught.value.failed.detail
     assert "hasten/runtime" not in caught.value.failed.detail
-    assert worker.ask(_describe("small"), messages.Described).traits.model.parameters == 676
+    assert (
+        worker.ask(_describe(PLANTED, "small"), messages.Described).traits.model.parameters == 676
+    )
 
 
 def test_closing_twice_is_fine(tmp_path: Path) -> None:

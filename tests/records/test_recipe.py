@@ -11,7 +11,8 @@ import pytest
 from hasten.errors import HastenError
 from hasten.records.recipe import LARGEST_RECIPE_BYTES, other_machine, read_recipe
 from hasten.records.record import to_toml
-from specimens import PARTS, RECIPE
+from hasten.records.trial import Outcome
+from specimens import PARTS, PROVEN, RECIPE, make_trial
 
 
 @pytest.fixture
@@ -151,6 +152,19 @@ def test_the_refusal_of_another_machine_says_what_differs_and_what_to_do() -> No
 
 def test_the_refusal_of_another_machine_may_have_a_fix_of_its_own() -> None:
     assert other_machine("r.toml", ["cpu"], fix="Tune again here.").fix == "Tune again here."
+
+
+@pytest.mark.parametrize(
+    ("outcome", "minutes", "more"),
+    [("out_of_time", 20.0, True), ("out_of_time", 10.0, False), ("not_tried", 20.0, False)],
+)
+def test_only_more_minutes_for_what_was_left_for_lack_of_them_are_worth_a_search(
+    outcome: Outcome, minutes: float, more: bool
+) -> None:
+    trials = (make_trial("batched_loader"), make_trial("compile", outcome))
+    evidence = msgspec.structs.replace(PROVEN, trials=trials)
+    assert evidence.minutes == 10.0
+    assert evidence.has_more_to_try(minutes) is more
 
 
 def test_a_recipe_that_says_its_rows_per_second_is_read_and_one_that_does_not_is_too(

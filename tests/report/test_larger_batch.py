@@ -95,7 +95,9 @@ def test_where_nothing_else_was_proven_the_headline_says_that_it_is_another_trai
     assert "faster" not in head
     text = show(only)
     assert "by another training: 512 rows a step instead of 64" in text
-    assert "hasten tune train.py:make_task --allow batch-size --out out" in text
+    again = "hasten tune train.py:make_task --allow batch-size --minutes 10 --seed 0 --out out"
+    assert again in text
+    assert tune_page(only, "out").count(again) == 1, "it is made and checked by the same command"
     assert "hasten prove" not in text
 
 

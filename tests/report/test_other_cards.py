@@ -8,8 +8,7 @@ from rich.console import Console, RenderableType
 
 from hasten.records.parity import Parity, ParityFigure
 from hasten.records.plan import Rung
-from hasten.records.report import ProofReport
-from hasten.records.verdict import Check
+from hasten.records.verdict import Check, MemoryClaim
 from hasten.report.bench import bench_card, gate_card, saved_card
 from hasten.report.environment import EnvironmentReport, TechniqueHere, environment_card
 from hasten.report.inference import inference_card
@@ -21,9 +20,9 @@ from specimens import (
     GATE,
     INFERENCE,
     NUMERICS,
+    PROOF,
     SAVED,
     SPEED,
-    make_comparison,
 )
 
 replace = msgspec.structs.replace
@@ -31,18 +30,6 @@ replace = msgspec.structs.replace
 HOSTILE = "\x1b[31m[bold]x[/nothing]\n"
 INERT = "?[31m[bold]x[/nothing]?"
 
-PROOF = ProofReport(
-    task="t",
-    recipe="r.toml",
-    verdict="proven",
-    why="faster in fresh processes, and the same training",
-    environment=ENVIRONMENT,
-    differences=(),
-    control=make_comparison(),
-    confirmation=CONFIRMATION,
-    speed=SPEED,
-    numerics=NUMERICS,
-)
 MACHINE = EnvironmentReport(
     environment=ENVIRONMENT,
     fingerprint=ENVIRONMENT.fingerprint(),
@@ -68,6 +55,13 @@ def test_a_proof_shows_its_checks_and_where_it_was_made() -> None:
     assert lines[0] == "PROVEN  faster in fresh processes, and the same training"
     assert "start: proven, 12 digests equal before step 1" in lines
     assert "made on another machine: cpu: Old, here New" in lines
+
+
+def test_a_proof_that_minds_memory_shows_the_peak() -> None:
+    memory = MemoryClaim(verdict="proven", a_bytes=200, b_bytes=90, allowed_bytes=100)
+    text = show(proof_card(replace(PROOF, memory=memory)))
+    assert "peak of a step: 200 B -> 90 B, 100 B allowed" in text
+    assert "peak of a step" not in show(proof_card(PROOF))
 
 
 def test_what_else_the_machine_did_is_told() -> None:

@@ -9,7 +9,8 @@ import pytest
 from hasten.records.curves import Curves
 from hasten.records.plan import Plan
 from hasten.records.recipe import Evidence
-from hasten.records.tuning import Spent
+from hasten.records.tuning import Aim, Spent
+from hasten.records.verdict import MemoryClaim
 from hasten.report.page import tune_page
 from specimens import (
     CONFIRMATION,
@@ -142,6 +143,22 @@ def test_a_plan_that_is_fast_and_another_training_is_no_gain() -> None:
     assert [each["class"] for each in page.named("rect")][:3] == ["plain", "good", "bad"]
     assert "There is no proven plan" in page.sections["When it pays back"]
     assert "an hour" not in page.sections["When it pays back"]
+
+
+def test_a_plan_that_is_smaller_and_slower_is_neither_refuted_nor_a_gain_in_speed() -> None:
+    slower = replace(SPEED, verdict="refuted", ratio=0.8, low=0.79, high=0.81)
+    smaller = replace(
+        PROVEN,
+        aim=Aim(goal="memory"),
+        speed=slower,
+        memory=MemoryClaim(verdict="proven", a_bytes=100, b_bytes=60, allowed_bytes=None),
+    )
+    page = Page(tune_page(smaller, "out"))
+    assert "in fresh processes 0.80x 0.79x to 0.81x" in page.sections[TITLES[0]]
+    assert [each["class"] for each in page.named("rect")][:3] == ["plain", "good", "plain"]
+    wrong = replace(smaller, outcome="unproven", verdict="refuted", why="gradients differ")
+    page = Page(tune_page(wrong, "out"))
+    assert [each["class"] for each in page.named("rect")][:3] == ["plain", "good", "bad"]
 
 
 def test_processes_that_did_not_finish_are_told() -> None:
@@ -277,9 +294,11 @@ def test_what_took_no_time_was_not_done() -> None:
     assert "what each part is worth" not in text
 
 
-def test_the_commands_can_be_copied_and_name_seed_and_folder() -> None:
-    text = show(replace(PROVEN, seed=7), out="some out")["How to reproduce it"]
-    assert "hasten tune train.py:make_task --seed 7 --out 'some out'" in text
+def test_the_commands_can_be_copied_and_name_all_that_was_given() -> None:
+    text = show(replace(PROVEN, seed=7, minutes=0.5), out="some out")["How to reproduce it"]
+    assert "hasten tune train.py:make_task --minutes 0.5 --seed 7 --out 'some out'" in text
+    limited = show(replace(PROVEN, aim=Aim(goal="memory", memory_bytes=5)))["How to reproduce it"]
+    assert "train.py:make_task --goal memory --memory 5 --minutes 10 --seed 0 --out" in limited
     assert "hasten prove train.py:make_task 'some out/recipe.toml'" in text
     assert "from_recipe('some out/recipe.toml')" in text
     for words in ("5" * 64, "torch 2.13.0", "Some CPU (AVX2)", PROVEN.environment.fingerprint()):

@@ -3,6 +3,7 @@
 import io
 import signal
 import sys
+from collections.abc import Callable
 
 import pytest
 from rich.console import Console
@@ -71,6 +72,15 @@ def test_hostile_names_are_told_inert_on_a_terminal() -> None:
         progress.tell(HOSTILE)
     assert INERT in file.getvalue()
     assert "\x1b[2J" not in file.getvalue()
+
+
+@pytest.mark.parametrize(("keep", "word"), [(Progress.note, "note"), (Progress.warn, "warning")])
+def test_what_stays_on_the_screen_is_told_inert(
+    keep: Callable[[Progress, str], None], word: str
+) -> None:
+    console, file = make_console(terminal=False)
+    keep(Progress(console), HOSTILE)
+    assert file.getvalue() == f"{word}: {INERT}\n"
 
 
 def test_a_terminal_has_its_cursor_back_after_a_failure() -> None:

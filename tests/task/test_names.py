@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from hasten.errors import HastenError
-from hasten.task.bindings import LARGEST_FILE_BYTES, names_bound_in
+from hasten.task.bindings import LARGEST_FILE_BYTES, functions_in, names_bound_in
 from hasten.task.load import load_factory
 from hasten.task.names import refuse_unknown
 
@@ -44,7 +44,7 @@ def refusal_of(name: str) -> str:
             "plain.py:make_tsk",
             "plain.py: function 'make_tsk' is not known. Did you mean 'make_task'",
         ),
-        ("plain.py:zzz", "plain.py: function 'zzz' is not known. Known: "),
+        ("plain.py:zzz", "plain.py: function 'zzz' is not known. Known: make_task."),
         ("plain:make_tsk", "plain: function 'make_tsk' is not known. Did you mean 'make_task'?"),
         ("plian.py:make_task", "There is no file 'plian.py'. Did you mean 'plain.py'?"),
         ("sub/plian.py:make_task", "There is no file 'sub/plian.py'. Did you mean 'sub/plain.py'?"),
@@ -175,6 +175,31 @@ def test_a_plain_file_tells_all_names_that_it_binds(folder: Path) -> None:
     )
     names = {"logging", "nn", "os", "dataclass", "log", "Shape", "make_task"}
     assert names_bound_in(path) == names
+    assert functions_in(path) == {"make_task"}
+
+
+HEADS = {
+    "": True,
+    "rows=3, *more, size=4, **others": True,
+    "rows": False,
+    "rows, /": False,
+    "rows, size=3": False,
+    "*, size": False,
+    "*, size=3": True,
+}
+
+
+@pytest.mark.parametrize(("head", "listed"), HEADS.items())
+def test_only_functions_that_need_no_argument_are_offered(
+    head: str, listed: bool, folder: Path
+) -> None:
+    path = folder / f"with_a_head_{len(head)}.py"
+    path.write_text(f"import torch\nclass Net:\n    pass\ndef train({head}):\n    pass\n")
+    assert functions_in(path) == ({"train"} if listed else set())
+    known = "Known: train." if listed else "Known: none."
+    assert refusal_of(f"{path.name}:zzz").endswith(f"function 'zzz' is not known. {known}")
+    with pytest.raises(HastenError, match=known):
+        load_factory(f"{path.name}:zzz")
 
 
 def test_checking_a_name_imports_neither_the_file_nor_torch(folder: Path) -> None:

@@ -208,7 +208,7 @@ def test_a_slip_in_the_plan_is_refused_with_what_to_write(
         (
             'mode = "default"',
             "mode = default",
-            " is not TOML: Invalid value (at line 10, column 8).",
+            " is not TOML: Invalid value (at line 13, column 8).",
             "Mend that line: mode = default. Text stands in quotes, true and false without.",
         ),
     ],

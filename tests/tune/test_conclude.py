@@ -173,7 +173,14 @@ def test_a_limit_that_nothing_meets_is_no_success(peak: int | None, outcome: str
     )
     trials = [make_trial("gradient_accumulation", "not_smaller")]
     evidence = evidence_of(
-        subject, make_comparison(), [DIAGNOSED], trials, None, Spent(), peak_bytes=peak
+        subject,
+        make_comparison(),
+        [DIAGNOSED],
+        trials,
+        None,
+        Spent(),
+        minutes=10.0,
+        peak_bytes=peak,
     )
     assert evidence.outcome == outcome
     if outcome == "unproven":

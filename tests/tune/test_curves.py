@@ -68,7 +68,7 @@ def test_a_training_in_which_the_plan_did_not_run_is_no_curve_of_it(lab: Lab) ->
 
 
 def test_a_task_that_fails_gives_no_curve_and_no_error() -> None:
-    with Lab(f"{TASKS}/planted.py:raises_while_building", seed=0) as lab:
+    with Lab(f"{TASKS}/broken.py:raises_while_building", seed=0) as lab:
         found, _ = train(lab, LOADER)
     assert (found.steps, found.seeds, found.naive, found.plan) == (0, (), (), ())
     assert found.failure

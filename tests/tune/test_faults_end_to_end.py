@@ -16,10 +16,12 @@ from hasten.flow import tune
 from hasten.records.plan import NAIVE, Rung
 from hasten.records.progress import Doing
 from hasten.records.recipe import read_recipe
-from hasten.records.trial import Trial
+from hasten.records.trial import UNTRIED, Trial
 from hasten.records.tuning import Subject
+from hasten.tune.files import write_outcome
 from hasten.tune.search import Search
 from quick import shorten
+from specimens import make_trial
 
 TASKS = Path(__file__).parents[1] / "tasks"
 HANGING = ("prepares_for_ever", "hangs_with_the_lock")
@@ -89,10 +91,10 @@ class StoppedError(Exception):
     pass
 
 
-def test_a_recipe_of_another_torch_is_not_taken_for_one_of_this(
+def test_an_earlier_recipe_is_proven_again_gone_on_from_or_not_taken_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Faults 20 and 23: it is searched for anew."""
+    """Faults 20 and 23: one of another torch is searched for anew."""
     task, out, told = f"{TASKS}/sleeping.py:sleeps", tmp_path / "out", list[str]()
     made = tune(task, out=out, minutes=1)
     assert made.outcome == "recipe", made.why
@@ -102,9 +104,17 @@ def test_a_recipe_of_another_torch_is_not_taken_for_one_of_this(
         if doing.what.startswith(("trying", "proving")):
             raise StoppedError
 
-    with pytest.raises(StoppedError):
-        tune(task, out=out, minutes=1, tell=until_it_is_known)
-    assert told[-1].startswith("proving the recipe again"), "here it is the same"
+    late = make_trial("fused_optimizer", "out_of_time", "the time was spent")
+    write_outcome(out, msgspec.structs.replace(made, trials=(*made.trials, late)), b"{}")
+    notes: list[str] = []
+    for minutes in (1, 2):
+        with pytest.raises(StoppedError):
+            tune(task, out=out, minutes=minutes, tell=until_it_is_known, note=notes.append)
+        again = told[-1].startswith("proving the recipe again")
+        assert again == (minutes == 1), "with more time the search goes on"
+    assert not any(words.startswith("trying wakes") for words in told), "that is known"
+    tried = sum(each.outcome not in UNTRIED for each in made.trials)
+    assert notes == [f"going on from what is in {out}; trials taken over: {tried}"]
 
     really = flow.subject_of
 

@@ -8,7 +8,7 @@ import pytest
 from hasten.records.plan import Plan
 from hasten.records.tuning import Subject
 from hasten.tune.journal import JOURNAL, Journal, Learnt
-from specimens import DIAGNOSED, ENVIRONMENT, TRAITS, make_trial
+from specimens import DIAGNOSED, ENVIRONMENT, PROVEN, TRAITS, make_trial
 
 SUBJECT = Subject(
     task="train.py:make_task",
@@ -39,6 +39,22 @@ def test_the_same_subject_knows_it_all_and_goes_on(stopped: Path) -> None:
     other = make_trial("compile", "not_faster")
     journal.note(other)
     assert set(Journal(stopped).begin(SUBJECT).trials) == {TRIAL.key(), other.key()}
+
+
+def test_what_an_ended_tuning_has_learnt_is_known_beside_what_a_stopped_one_has(
+    stopped: Path,
+) -> None:
+    late, untried = make_trial("compile", "out_of_time"), make_trial("attention", "not_tried")
+    ended = msgspec.structs.replace(PROVEN, trials=(TRIAL, late, untried))
+    ran = make_trial("compile", "not_faster")
+    journal = Journal(stopped)
+    journal.begin(SUBJECT)
+    journal.note(ran)
+    learnt = Journal(stopped).begin(SUBJECT).on_top_of(ended)
+    assert learnt.trials[late.key()] == ran, "it was run since"
+    assert learnt.trials.keys() == {TRIAL.key(), ran.key(), untried.key()}
+    assert learnt.tried() == 2
+    assert list(learnt.diagnosed.values()) == [DIAGNOSED, LATER]
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,6 @@ def test_a_restless_training_is_said_to_be_so_and_supports_no_bitwise_claim(benc
     claim = bench.prove("restless", {"fused_optimizer": {}})
     assert claim.verdict == "proven", claim
     assert "the naive training does not repeat itself to the bit" in claim.why()
-    bitwise = bench.prover("restless").prove(NAIVE, Rung.BITWISE, check_data=False)
+    bitwise = bench.prover("restless").prove(NAIVE, Rung.BITWISE)
     assert bitwise.verdict == "not_proven"
     assert "repeat itself" in bitwise.why()

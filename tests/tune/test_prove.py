@@ -42,8 +42,8 @@ def prover(lab: Lab) -> Prover:
     return Prover(lab, lab.describe().traits, seed=3)
 
 
-def _prove(prover: Prover, technique: str, rung: Rung, check_data: bool = False) -> NumericsClaim:
-    return prover.prove(Plan(parts={technique: {}}), rung, check_data=check_data)
+def _prove(prover: Prover, technique: str, rung: Rung) -> NumericsClaim:
+    return prover.prove(Plan(parts={technique: {}}), rung)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def _prove(prover: Prover, technique: str, rung: Rung, check_data: bool = False)
 def test_a_wrong_technique_is_refuted(
     prover: Prover, technique: str, rung: Rung, check: str
 ) -> None:
-    claim = _prove(prover, technique, rung, check_data=True)
+    claim = _prove(prover, technique, rung)
     assert claim.verdict == "refuted"
     assert claim.checks[-1].name == check, claim
 
@@ -77,7 +77,7 @@ def test_a_wrong_technique_is_refuted(
     ],
 )
 def test_a_right_technique_is_proven(prover: Prover, technique: str, rung: Rung) -> None:
-    claim = _prove(prover, technique, rung, check_data=True)
+    claim = _prove(prover, technique, rung)
     assert claim.verdict == "proven", claim
     assert [check.name for check in claim.checks] == ["start", "data", rung.value]
 
@@ -150,7 +150,7 @@ def test_a_training_that_differs_from_itself_proves_nothing(prove_on: ProveOn) -
 
 def test_a_worker_that_fails_proves_nothing(lab: Lab) -> None:
     prover = Prover(lab, lab.describe().traits, seed=3)
-    claim = prover.prove(Plan(parts={"no_such": {}}), Rung.BITWISE, check_data=False)
+    claim = prover.prove(Plan(parts={"no_such": {}}), Rung.BITWISE)
     assert claim.verdict == "not_proven"
     assert "no_such" in claim.why()
 
@@ -220,11 +220,22 @@ def test_only_techniques_that_are_known_to_leave_the_loader_alone_get_a_glance(
     monkeypatch.setattr(proving, "GLANCE_S", 0.0)
     described = lab.describe()
     plan, rung = Plan(parts={"harmless": {}}), Rung.BITWISE
-    known = Prover(lab, described.traits, 3, described.offers).prove(plan, rung, check_data=True)
+    known = Prover(lab, described.traits, 3, described.offers).prove(plan, rung)
     data = next(each for each in known.checks if each.name == "data")
     assert "2 epochs" not in data.why, "there was no time"
-    unknown = Prover(lab, described.traits, 3).prove(plan, rung, check_data=True)
+    unknown = Prover(lab, described.traits, 3).prove(plan, rung)
     assert "2 epochs equal" in next(each.why for each in unknown.checks if each.name == "data")
+
+
+def test_without_a_glance_only_what_may_change_the_data_is_compared(lab: Lab) -> None:
+    described = lab.describe()
+    prover = Prover(lab, described.traits, 3, described.offers)
+    for name, checks in (
+        ("harmless", ["start", "bitwise"]),
+        ("batched_loader", ["start", "data", "bitwise"]),
+    ):
+        claim = prover.prove(Plan(parts={name: {}}), Rung.BITWISE, glance=False)
+        assert [each.name for each in claim.checks] == checks
 
 
 def test_a_training_that_is_stopped_goes_on_to_the_bit(prover: Prover) -> None:
@@ -299,5 +310,5 @@ def test_steps_are_traced_in_whole_fp32(tmp_path: Path, rung: Rung) -> None:
     is asked for both kinds of traces, the naive side in others."""
     (tmp_path / "in_tf32.py").write_text(IN_TF32)
     with Lab(f"{tmp_path}/in_tf32.py:make_task", seed=3) as lab:
-        found = Prover(lab, TRAITS, seed=3).prove(NAIVE, rung, check_data=False)
+        found = Prover(lab, TRAITS, seed=3).prove(NAIVE, rung)
     assert found.verdict == "proven", found

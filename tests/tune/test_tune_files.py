@@ -15,6 +15,8 @@ import pytest
 from hasten.errors import HastenError
 from hasten.records.recipe import Evidence, read_recipe
 from hasten.records.record import from_json
+from hasten.records.tuning import Aim
+from hasten.records.verdict import MemoryClaim
 from hasten.report.markdown import tune_markdown
 from hasten.report.page import tune_page
 from hasten.techniques.registry import recipe_schema
@@ -152,6 +154,14 @@ def test_a_proven_tuning_leaves_recipe_evidence_and_schema(out: Path) -> None:
     assert recipe.speed.rows_per_s == 15_000
     assert (recipe.numerics.verdict, recipe.numerics.rung) == ("proven", "rounding")
     assert from_json((out / EVIDENCE).read_bytes(), Evidence, where=EVIDENCE) == PROVEN
+
+
+def test_a_recipe_that_was_made_for_memory_says_so_with_its_peak(out: Path) -> None:
+    memory = MemoryClaim(verdict="proven", a_bytes=100, b_bytes=60, allowed_bytes=None)
+    aim = Aim(goal="memory")
+    write_outcome(out, msgspec.structs.replace(PROVEN, aim=aim, memory=memory), SCHEMA_BYTES)
+    recipe = read_recipe(out / RECIPE)
+    assert (recipe.aim, recipe.memory) == (aim, memory)
 
 
 @pytest.mark.parametrize("evidence", [PROVEN, NOTHING_TO_GAIN, UNPROVEN])

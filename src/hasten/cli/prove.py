@@ -31,7 +31,7 @@ def prove(
     minutes: float,
     as_json: bool,
 ) -> None:
-    """Prove RECIPE for TASK anew: faster here, and the same training.
+    """Prove RECIPE for TASK anew: what it claims, and the same training.
 
     Exit 0: proven. 1: not proven, or refuted. 2: a fault.
     """
@@ -39,11 +39,18 @@ def prove(
 
     from hasten.report.progress import Progress
     from hasten.report.verdicts import proof_card
-    from hasten.tune.bench import prove as run_prove
+    from hasten.tune.prove_recipe import prove as run_prove
 
     with Progress(Console(stderr=True)) as progress:
         report = run_prove(
-            task, recipe, seed=seed, resume=resume, minutes=minutes, tell=progress.tell
+            task,
+            recipe,
+            seed=seed,
+            resume=resume,
+            minutes=minutes,
+            tell=progress.tell,
+            note=progress.note,
+            warn=progress.warn,
         )
     if as_json:
         print_json(report)

@@ -218,8 +218,8 @@ def _from_recipe(task: str, path: Path, wishes: "Wishes") -> "tuple[Plan, Recipe
         _note(f"the flags change the plan of {path}, so what it claims is not compared")
         return plan, None
     speed, changed = recipe.speed, recipe.changes_training
-    if speed is None or changed is not None:
-        return plan, None  # the speed that it claims is that of the training as it was
+    if speed is None or speed.verdict != "proven" or changed is not None:
+        return plan, None  # it claims none; or that of the training as it was
     return plan, RecipeClaim(path=str(path), ratio=speed.ratio, rows_per_s=speed.rows_per_s)
 
 

@@ -79,6 +79,7 @@ def tune(
                 aim=aim,
                 allow=allow,
                 tell=progress.show,
+                note=progress.note,
                 warn=progress.warn,
             )
     except (KeyboardInterrupt, SystemExit):

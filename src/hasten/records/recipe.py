@@ -50,6 +50,11 @@ class Recipe(Record, frozen=True, kw_only=True):
     evidence_sha256: Sha256
     plan_sha256: Sha256 | None = None
     """Of the plan that was proven. Recipes made before this field do not say."""
+    renewed: str | None = None
+    """When a plan that a person had edited was proven: its claims are of then, and the evidence is
+    of the plan before."""
+    aim: Aim = FASTER
+    """What the plan was made for, which ``hasten prove`` holds it to."""
     plan: dict[str, RawPart]
     changes_training: ChangedTraining | None = None
     """Where the plan is another training: what of it, and what that is worth."""
@@ -57,6 +62,8 @@ class Recipe(Record, frozen=True, kw_only=True):
     """Of the plan without what changes the training, as are the numerics; None where that is the
     naive one."""
     numerics: RecipeNumerics | None = None
+    memory: MemoryClaim | None = None
+    """Where the tuning was told to mind it."""
     environment: Environment
 
     def as_plan(self) -> Plan:
@@ -94,6 +101,8 @@ class Evidence(Record, frozen=True, kw_only=True):
     environment: Environment
     traits: Traits
     aim: Aim = FASTER
+    minutes: float
+    """That the search was given."""
     diagnosed: tuple[Diagnosed, ...]
     """Where the time went: in the naive training first, then under each plan that was kept."""
     control: Comparison
@@ -114,6 +123,13 @@ class Evidence(Record, frozen=True, kw_only=True):
     spent: Spent
     proven_again: str = ""
     """When the search was made whose plan was proven again here; empty where this is that."""
+
+    def ran_out_of_time(self) -> bool:
+        return any(each.outcome == "out_of_time" for each in self.trials)
+
+    def has_more_to_try(self, minutes: float) -> bool:
+        """Whether the search would have gone on, had it been given so many."""
+        return minutes > self.minutes and self.ran_out_of_time()
 
     def changed(self) -> Trial | None:
         """What changes the training and was proven to be worth it; None where nothing was."""

@@ -4,7 +4,14 @@ from hasten.records.environment import Environment
 from hasten.records.plan import Plan
 from hasten.records.recipe import Confirmation
 from hasten.records.record import Record
-from hasten.records.verdict import Comparison, Decision, NumericsClaim, SpeedClaim, Verdict
+from hasten.records.verdict import (
+    Comparison,
+    Decision,
+    MemoryClaim,
+    NumericsClaim,
+    SpeedClaim,
+    Verdict,
+)
 
 
 class BenchReport(Record, frozen=True, kw_only=True):
@@ -35,6 +42,7 @@ class ProofReport(Record, frozen=True, kw_only=True):
     task: str
     recipe: str
     verdict: Verdict
+    """On what the recipe was made for, and that the training is the same."""
     why: str
     environment: Environment
     differences: tuple[str, ...]
@@ -43,3 +51,5 @@ class ProofReport(Record, frozen=True, kw_only=True):
     confirmation: Confirmation
     speed: SpeedClaim | None
     numerics: NumericsClaim
+    memory: MemoryClaim | None = None
+    """Where the recipe was made with a limit for it, or to lower it."""

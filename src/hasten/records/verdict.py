@@ -77,7 +77,8 @@ class MemoryClaim(Record, frozen=True, kw_only=True):
     """That B takes no more than is allowed; and less than A, where that was the goal."""
     a_bytes: int
     b_bytes: int
-    allowed_bytes: int | None
+    allowed_bytes: int | None = None
+    """None for no limit."""
 
 
 class SpeedClaim(Record, frozen=True, kw_only=True):

@@ -126,8 +126,9 @@ def _first(evidence: Evidence) -> str:
         return "Nothing to apply."
     if evidence.verdict == "refuted":
         return "Leave it as it is: what was found is not the same training, or not faster."
-    late = any(trial.outcome == "out_of_time" for trial in evidence.trials)
-    return "Run it again with more --minutes." if late else "Run it again on a quieter machine."
+    if evidence.ran_out_of_time():
+        return "Run it again with more --minutes."
+    return "Run it again on a quieter machine."
 
 
 def _grid() -> Table:

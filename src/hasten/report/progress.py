@@ -42,8 +42,12 @@ class Progress:
         else:
             self._console.print(self._line(), soft_wrap=True)
 
-    def warn(self, message: str) -> None:
+    def note(self, message: str) -> None:
         """Stays on the screen, above what is being done."""
+        self._console.print(Text(f"note: {printable(message)}"), soft_wrap=True)
+
+    def warn(self, message: str) -> None:
+        """Stays as well."""
         self._console.print(Text(f"warning: {printable(message)}"), soft_wrap=True)
 
     def __enter__(self) -> Self:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hasten.records.plan import Rung
 from hasten.records.recipe import Evidence
 from hasten.records.trial import Outcome, Trial
+from hasten.records.tuning import Aim
 from hasten.records.verdict import MemoryClaim, SpeedClaim, Verdict
 from hasten.report.blocks import Tone
 from hasten.report.text import duration, peak_memory, printable, size
@@ -128,10 +129,22 @@ def use_it(out: str) -> str:
     return f"hasten.PerformanceOptimizer.from_recipe({out + '/recipe.toml'!r})"
 
 
+def tune_it(evidence: Evidence, out: str) -> str:
+    """The command that the evidence came of."""
+    task = shlex.quote(printable(evidence.task))
+    allow = " --allow batch-size" if evidence.larger_batch else ""
+    given = f"--minutes {evidence.minutes:g} --seed {evidence.seed} --out {shlex.quote(out)}"
+    return f"hasten tune {task}{_aim(evidence.aim)}{allow} {given}"
+
+
+def _aim(aim: Aim) -> str:
+    goal = " --goal memory" if aim.goal == "memory" else ""
+    return goal if aim.memory_bytes is None else f"{goal} --memory {aim.memory_bytes}"
+
+
 def check_it(evidence: Evidence, out: str) -> str:
     """What changes the training is proven by trainings, which only tuning does."""
     if evidence.changed() is not None:
-        task = shlex.quote(printable(evidence.task))
-        return f"hasten tune {task} --allow batch-size --out {shlex.quote(out)}"
+        return tune_it(evidence, out)
     task, recipe = shlex.quote(printable(evidence.task)), shlex.quote(f"{out}/recipe.toml")
     return f"hasten prove {task} {recipe}"

@@ -1,16 +1,13 @@
 """What a tuning looked at, as sections of a report: findings, trials, the proof, how to repeat."""
 
-import shlex
-
 from hasten.records.curves import Curves, steps_a_point
 from hasten.records.parity import ParityFigure
 from hasten.records.recipe import Evidence
 from hasten.records.trial import UNTRIED, Trial
-from hasten.records.tuning import Aim
 from hasten.report.blocks import Block, Cell, Chart, Commands, Section, Words, code, make_grid
 from hasten.report.charts import curves
 from hasten.report.environment import machine_rows
-from hasten.report.text import duration, printable
+from hasten.report.text import duration
 from hasten.report.tuning import (
     NO_FINDINGS,
     NO_TRIALS,
@@ -21,6 +18,7 @@ from hasten.report.tuning import (
     spelled,
     trial_interval,
     trial_ratio,
+    tune_it,
     use_it,
 )
 
@@ -167,18 +165,10 @@ def _figures(figures: tuple[ParityFigure, ...]) -> Block:
     return make_grid(headings, rows, figures=range(1, 6))
 
 
-def _aim(aim: Aim) -> str:
-    goal = " --goal memory" if aim.goal == "memory" else ""
-    return goal if aim.memory_bytes is None else f"{goal} --memory {aim.memory_bytes}"
-
-
 def reproduce(evidence: Evidence, out: str) -> Section:
-    task = shlex.quote(printable(evidence.task))
-    aim = _aim(evidence.aim) + (" --allow batch-size" if evidence.larger_batch else "")
-    again = f"hasten tune {task}{aim} --seed {evidence.seed} --out {shlex.quote(out)}"
     proven = evidence.outcome == "recipe"
-    commands = [again, check_it(evidence, out)] if proven else [again]
-    blocks: list[Block] = [Commands(tuple(commands))]
+    commands = [tune_it(evidence, out), *([check_it(evidence, out)] if proven else [])]
+    blocks: list[Block] = [Commands(tuple(dict.fromkeys(commands)))]
     if proven:
         blocks += [Words("To use it in a training of your own:"), Commands((use_it(out),))]
     rows: list[tuple[str | Cell, ...]] = [

@@ -8,6 +8,7 @@ from hasten.records.report import ProofReport
 from hasten.records.verdict import SpeedClaim, Verdict
 from hasten.report.bench import beside_it
 from hasten.report.text import printable
+from hasten.report.tuning import peak_of_a_step
 
 STYLES: dict[Verdict, str] = {
     "proven": "bold green",
@@ -20,6 +21,8 @@ def proof_card(report: ProofReport) -> RenderableType:
     lines: list[RenderableType] = [_headline(report.verdict, printable(report.why))]
     if report.speed is not None:
         lines += [_figures(report.speed), *beside_it(report.speed)]
+    if report.memory is not None:
+        lines.append(Text(f"  peak of a step: {peak_of_a_step(report.memory)}"))
     lines += [
         Text(f"  {check.name}: {check.verdict.replace('_', ' ')}, {printable(check.why)}")
         for check in report.numerics.checks

@@ -23,10 +23,29 @@ def names_bound_in(path: Path) -> set[str] | None:
     try:
         if path.stat().st_size > LARGEST_FILE_BYTES:
             return None
-        with tokenize.open(path) as file:
-            return _names_bound_in(ast.parse(file.read()))
+        return _names_bound_in(_parse(path))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def functions_in(path: Path) -> set[str]:
+    """Those that can be called without arguments. Of a file that ``names_bound_in`` could read."""
+    nodes = _at_top_level(_parse(path))
+    return {
+        each.name
+        for each in nodes
+        if isinstance(each, ast.FunctionDef) and _needs_nothing(each.args)
+    }
+
+
+def _needs_nothing(arguments: ast.arguments) -> bool:
+    given = len(arguments.posonlyargs) + len(arguments.args) <= len(arguments.defaults)
+    return given and None not in arguments.kw_defaults
+
+
+def _parse(path: Path) -> ast.Module:
+    with tokenize.open(path) as file:
+        return ast.parse(file.read())
 
 
 def _names_bound_in(tree: ast.Module) -> set[str] | None:

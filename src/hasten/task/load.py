@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Callable
@@ -28,7 +29,7 @@ def load_factory(name: str) -> Factory:
     module = _import(source)
     made = getattr(module, function, None)
     if made is None:
-        functions = [key for key, value in vars(module).items() if callable(value)]
+        functions = [key for key, value in vars(module).items() if _can_be_a_factory(value)]
         raise unknown_name("function", function, functions, where=source)
     if not callable(made):
         raise HastenError(
@@ -36,6 +37,17 @@ def load_factory(name: str) -> Factory:
             fix="Name a function without arguments that returns a hasten.Task.",
         )
     return made  # type: ignore[no-any-return]  # build_task checks what it returns
+
+
+def _can_be_a_factory(value: object) -> bool:
+    """A function that can be called without arguments; what it returns only a call tells."""
+    if isinstance(value, type) or not callable(value):
+        return False
+    try:
+        inspect.signature(value).bind()
+    except (TypeError, ValueError):  # it needs some; or a builtin that does not tell
+        return False
+    return True
 
 
 def build_task(factory: Factory, name: str, seed: int) -> Task:

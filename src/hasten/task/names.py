@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hasten.errors import HastenError
 from hasten.records.record import unknown_name
-from hasten.task.bindings import names_bound_in
+from hasten.task.bindings import functions_in, names_bound_in
 
 
 def refuse_unknown(name: str) -> None:
@@ -26,8 +26,8 @@ def refuse_unknown(name: str) -> None:
         return
     file = find_file(source) if source.endswith(".py") else _file_of_module(source)
     names = None if file is None else names_bound_in(file)
-    if names is not None and function not in names:
-        raise unknown_name("function", function, names, where=source)
+    if file is not None and names is not None and function not in names:
+        raise unknown_name("function", function, functions_in(file), where=source)
 
 
 def split_name(name: str) -> tuple[str, str]:

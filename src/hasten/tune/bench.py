@@ -1,20 +1,14 @@
-"""Compare two plans of a task, and re-prove a recipe: the parts of a tuning, by themselves."""
+"""Is one arm faster than another? The confirmation of a tuning, by itself."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from hasten.errors import HastenError
 from hasten.measure.lab import Lab
-from hasten.records.plan import NAIVE
-from hasten.records.recipe import read_recipe
-from hasten.records.report import BenchReport, ProofReport
+from hasten.records.report import BenchReport
 from hasten.records.verdict import Decision, SpeedClaim
 from hasten.stats.paired import SAME, Interval, decide
 from hasten.tune.arms import find_arms, plan_of
-from hasten.tune.conclude import conclude
 from hasten.tune.confirm import claim_speed, confirm, measure_noise, noise_floor
-from hasten.tune.parity import prove_plan
-from hasten.tune.prove import Prover
 
 Tell = Callable[[str], None]
 
@@ -59,45 +53,3 @@ def decide_speed(speed: SpeedClaim) -> Decision:
         return "slower"
     is_same = decide(Interval(speed.ratio, speed.low, speed.high), SAME) == "same"
     return "same" if is_same else "undecided"
-
-
-def prove(
-    task: str,
-    path: Path,
-    *,
-    seed: int,
-    tell: Tell,
-    resume: bool = False,
-    minutes: float = 10.0,
-) -> ProofReport:
-    """Measure and prove a recipe anew; with ``resume`` also that a stopped training goes on to the
-    bit. ``minutes`` bounds what is trained to judge another precision. Where the recipe was made
-    is reported and decides nothing."""
-    recipe = read_recipe(path)
-    plan = recipe.as_plan()
-    with Lab(task, seed) as lab:
-        tell(f"building {task} and running one step")
-        described = lab.describe({str(path): plan})
-        tell("proving that the training stays the same")
-        prover = Prover(lab, described.traits, seed, described.offers)
-        numerics = prove_plan(prover, lab, plan, described.rungs, 60 * minutes, tell)
-        if resume and numerics.verdict == "proven":
-            tell("proving that a stopped training goes on as if it had not been")
-            numerics = numerics.with_check(prover.prove_resuming(plan))
-        control = measure_noise(lab, NAIVE, tell)
-        floor = noise_floor(control)
-        confirmation = confirm(lab, NAIVE, plan, floor, tell)
-    speed = claim_speed(confirmation, floor)
-    _, verdict, why = conclude((), confirmation, speed, numerics)
-    return ProofReport(
-        task=task,
-        recipe=str(path),
-        verdict=verdict,
-        why=why,
-        environment=described.environment,
-        differences=tuple(described.environment.differences(recipe.environment)),
-        control=control,
-        confirmation=confirmation,
-        speed=speed,
-        numerics=numerics,
-    )

@@ -35,10 +35,11 @@ def evidence_of(
     settled: Settled | None,
     spent: Spent,
     *,
+    minutes: float,
     peak_bytes: int | None = None,
 ) -> Evidence:
-    """All that a tuning was, and what it came to. ``peak_bytes`` of the best plan, where memory was
-    minded."""
+    """All that a tuning was, and what it came to. ``minutes`` that the search was given;
+    ``peak_bytes`` of the best plan, where memory was minded."""
     allowed = subject.aim.memory_bytes
     outcome: Conclusion
     verdict: Verdict
@@ -70,6 +71,7 @@ def evidence_of(
         environment=subject.environment,
         traits=subject.traits,
         aim=subject.aim,
+        minutes=minutes,
         diagnosed=tuple(diagnosed),
         control=control,
         trials=tuple(trials),

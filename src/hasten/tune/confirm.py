@@ -90,7 +90,9 @@ def _are_to_be_more(pairs: Sequence[Comparison], floor: float) -> bool:
 
 
 def claim_memory(lab: Lab, plan: Plan, aim: Aim) -> MemoryClaim | None:
-    """None where a process did not come to its end."""
+    """None where the aim does not mind it, or a process did not come to its end."""
+    if not aim.minds_memory():
+        return None
     try:
         before, after = (lab.peak(each, anew=True) for each in (NAIVE, plan))
     except WorkerFailure:

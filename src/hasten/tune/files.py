@@ -21,6 +21,7 @@ from hasten.records.recipe import (
 )
 from hasten.records.record import digest_of, to_json, to_toml
 from hasten.records.target import ChangedTraining
+from hasten.records.verdict import NumericsClaim, SpeedClaim
 from hasten.report.markdown import tune_markdown
 from hasten.report.page import tune_page
 
@@ -76,22 +77,28 @@ def make_recipe(evidence: Evidence, evidence_sha256: str) -> Recipe:
         hasten=__version__,
         evidence_sha256=evidence_sha256,
         plan_sha256=digest_of(evidence.whole_plan()),
+        aim=evidence.aim,
         plan=evidence.whole_plan().parts,
         changes_training=_changed(evidence),
-        speed=None
-        if speed is None
-        else RecipeSpeed(
-            verdict=speed.verdict,
-            ratio=round(speed.ratio, 4),
-            low=round(speed.low, 4),
-            high=round(speed.high, 4),
-            rows_per_s=round(speed.b_rows_per_s, 4),
-        ),
-        numerics=None
-        if numerics is None
-        else RecipeNumerics(verdict=numerics.verdict, rung=numerics.rung),
+        speed=None if speed is None else claimed_speed(speed),
+        numerics=None if numerics is None else claimed_numerics(numerics),
+        memory=evidence.memory,
         environment=evidence.environment,
     )
+
+
+def claimed_speed(speed: SpeedClaim) -> RecipeSpeed:
+    return RecipeSpeed(
+        verdict=speed.verdict,
+        ratio=round(speed.ratio, 4),
+        low=round(speed.low, 4),
+        high=round(speed.high, 4),
+        rows_per_s=round(speed.b_rows_per_s, 4),
+    )
+
+
+def claimed_numerics(numerics: NumericsClaim) -> RecipeNumerics:
+    return RecipeNumerics(verdict=numerics.verdict, rung=numerics.rung)
 
 
 def _changed(evidence: Evidence) -> ChangedTraining | None:
@@ -110,6 +117,8 @@ def _changed(evidence: Evidence) -> ChangedTraining | None:
 
 def recipe_text(recipe: Recipe) -> str:
     head = f"#:schema ./{SCHEMA}\n# Made by hasten tune; the evidence is in {EVIDENCE}.\n"
+    if recipe.renewed is not None:
+        head += "# The plan was edited since, and hasten prove has proven what is claimed here.\n"
     changed = recipe.changes_training
     if changed is not None:
         head += f"# It changes the training: {changed.changes}.\n"

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from hasten.errors import HastenError
+from hasten.records.recipe import Evidence
 from hasten.records.record import Record, from_builtins
-from hasten.records.trial import Trial
+from hasten.records.trial import UNTRIED, Trial
 from hasten.records.tuning import Diagnosed, Subject
 from hasten.tune.files import refuse_unusable, writing_into
 
@@ -20,12 +21,21 @@ SUBJECT, ENDED = "subject", "ended"
 
 @dataclass(frozen=True)
 class Learnt:
-    """By an earlier tuning of the same subject, which was stopped."""
+    """By an earlier tuning of the same subject."""
 
     trials: dict[str, Trial] = field(default_factory=dict)
     """By their keys."""
     diagnosed: dict[str, Diagnosed] = field(default_factory=dict)
     """By their plans."""
+
+    def on_top_of(self, evidence: Evidence) -> "Learnt":
+        """And what a tuning before that had learnt, which came to its end."""
+        trials = {each.key(): each for each in evidence.trials}
+        diagnosed = {str(each.plan.parts): each for each in evidence.diagnosed}
+        return Learnt({**trials, **self.trials}, {**diagnosed, **self.diagnosed})
+
+    def tried(self) -> int:
+        return sum(each.outcome not in UNTRIED for each in self.trials.values())
 
 
 class Journal:

@@ -55,16 +55,16 @@ def prove_plan(
 
 
 def prove_steps(
-    prover: Prover, plan: Plan, rungs: Mapping[str, Rung], *, check_data: bool = True
+    prover: Prover, plan: Plan, rungs: Mapping[str, Rung], *, glance: bool = True
 ) -> NumericsClaim:
     """All that steps tell. What changes the precision is left out where they are traced: whether
     it trains as well, only training tells."""
     rung = Rung.deepest(rungs[name] for name in plan.parts)
     if rung is not Rung.PARITY:
-        return prover.prove(plan, rung, check_data=check_data)
+        return prover.prove(plan, rung, glance=glance)
     judged = plan.without(*(name for name in plan.parts if rungs[name] is rung))
     judged_on = Rung.deepest(rungs[name] for name in judged.parts)
-    claim = prover.prove(plan, judged_on, check_data=check_data, judged=judged)
+    claim = prover.prove(plan, judged_on, glance=glance, judged=judged)
     return msgspec.structs.replace(claim, rung=rung)
 
 

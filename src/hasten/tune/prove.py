@@ -48,17 +48,18 @@ class Prover:
         self._repeated: dict[int, messages.Repeated] = {}
 
     def prove(
-        self, plan: Plan, rung: Rung, *, check_data: bool, judged: Plan | None = None
+        self, plan: Plan, rung: Rung, *, glance: bool = True, judged: Plan | None = None
     ) -> NumericsClaim:
         """The start, data, rung and randomness checks; the first that fails ends it.
 
+        ``glance`` at the data of a plan that leaves the loader as it is; of others all is compared.
         ``judged`` is what is held to the rung where that is not the whole plan, since its precision
         is judged by itself; none of it where it is naive.
         """
         checks: list[Check] = []
         worker = self._lab.worker()
         try:
-            for check in self._checks(worker, plan, rung, check_data, judged or plan):
+            for check in self._checks(worker, plan, rung, glance, judged or plan):
                 checks.append(check)
                 if check.verdict != "proven":
                     break
@@ -106,17 +107,17 @@ class Prover:
             worker.close()
 
     def _checks(
-        self, worker: Worker, plan: Plan, rung: Rung, check_data: bool, judged: Plan
+        self, worker: Worker, plan: Plan, rung: Rung, glance: bool, judged: Plan
     ) -> Iterator[Check]:
         has_rung = judged != NAIVE or plan == NAIVE
         changes_data = not self._leave_data.issuperset(plan.parts)
-        limit_s = DATA_LIMIT_S if changes_data else GLANCE_S
-        self._run_baseline(rung if has_rung else None, limit_s if check_data else None)
+        data_s = DATA_LIMIT_S if changes_data else GLANCE_S if glance else None
+        self._run_baseline(rung if has_rung else None, data_s)
         started = worker.ask(self._request(plan), messages.Started)
         yield check_start(self._start, started.state)
-        if check_data:
-            digested = _digest_data(worker, limit_s)
-            yield check_data_digests(self._data[limit_s], digested, in_full=changes_data)
+        if data_s is not None:
+            digested = _digest_data(worker, data_s)
+            yield check_data_digests(self._data[data_s], digested, in_full=changes_data)
         if not has_rung:
             return
         started = worker.ask(self._request(judged, rung), messages.Started)

@@ -74,7 +74,7 @@ class Settler:
         self._course.enter("confirming")
         with self._watch.over("confirmation_s"):
             confirmation = confirm(self._lab, NAIVE, plan, self._floor, self._course.tell)
-            memory = claim_memory(self._lab, plan, self._aim) if self._aim.minds_memory() else None
+            memory = claim_memory(self._lab, plan, self._aim)
         if claim.parity is None and curves is None:
             curves, claim = self._train_curves(plan, claim)
         return Settled(

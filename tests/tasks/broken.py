@@ -1,0 +1,68 @@
+"""Tasks that are wrong, end their process or flood its output."""
+
+import os
+import signal
+import time
+
+from planted import small
+from torch import Tensor, nn
+
+import hasten
+
+
+def not_a_task() -> dict[str, int]:
+    return {"model": 1}
+
+
+def raises_while_building() -> hasten.Task:
+    raise KeyError("the table has no column 'label'")
+
+
+class RaisingModel(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 4)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        raise ValueError("expected 3 channels, got 16")
+
+
+def model_raises() -> hasten.Task:
+    task = small()
+    return hasten.Task(
+        model=RaisingModel(),
+        data=task.data,
+        loss=task.loss,
+        optimizer=task.optimizer,
+        batch_size=32,
+    )
+
+
+def loses_its_number() -> hasten.Task:
+    task = small()
+    return hasten.Task(
+        model=task.model,
+        data=task.data,
+        forward=lambda model, batch: model(batch[0]).sum() * float("nan"),
+        optimizer=task.optimizer,
+        batch_size=32,
+    )
+
+
+def kills_itself() -> hasten.Task:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable")
+
+
+def ends_itself() -> hasten.Task:
+    os._exit(3)
+
+
+def hangs() -> hasten.Task:
+    time.sleep(3600)
+    raise AssertionError("unreachable")
+
+
+def prints_much() -> hasten.Task:
+    print("x" * 200_000)
+    return small()
