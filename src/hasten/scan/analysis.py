@@ -139,15 +139,16 @@ def _analyse(tree: ast.Module, text: str, rules: Rules) -> Analysis:
             for rule in asked:
                 if rule.needs_torch and not has_torch:
                     continue
-                for each in rule.check(site, look):
-                    candidates.append(_candidate(each, rule, site, look, numbers))
-    unique = {(each.code, each.line, each.column): each for each in candidates}
+                for found_ in rule.check(site, look):
+                    candidates.append(_candidate(found_, rule, site, look, numbers))
+    candidates.sort(key=lambda each: (each.line, each.column, each.code))
+    unique: dict[tuple[str, int], Candidate] = {}
+    for each in candidates:
+        unique.setdefault((each.code, each.line), each)
     return Analysis(
         functions=tuple(_defined(each, look) for each in found.functions),
         called=_called(found, look, numbers),
-        candidates=tuple(
-            sorted(unique.values(), key=lambda each: (each.line, each.column, each.code))
-        ),
+        candidates=tuple(unique.values()),
         has_torch=has_torch,
     )
 

@@ -74,14 +74,14 @@ class Heats:
         name, owner = function.last_name, function.owner
         if isinstance(function.node, ast.Module):
             return Heat.ONCE
-        if name == "forward" or name in STEP_FUNCTIONS:
+        if name.startswith("forward") or name in STEP_FUNCTIONS:
             return Heat.STEP
         if owner is not None and name in SAMPLE_FUNCTIONS:
             return Heat.ELEMENT
         if COLLATE.search(name) and name != "__init__":
             return Heat.STEP
-        if owner is not None and name == "__call__" and TRANSFORM_OWNERS.search(owner.name):
-            return Heat.ELEMENT
+        if owner is not None and name == "__call__":
+            return Heat.ELEMENT if TRANSFORM_OWNERS.search(owner.name) else Heat.STEP
         if (
             owner is not None
             and name == "step"
@@ -89,6 +89,22 @@ class Heats:
         ):
             return Heat.STEP
         return Heat.ONCE
+
+    def prepares_data(self, function: Function) -> bool:
+        """Whether it is part of a data set, of what makes a batch of samples, or of a transform."""
+        owner = function.owner
+        if owner is not None and (
+            owner.name.endswith("Dataset")
+            or any(each.endswith("Dataset") for each in owner.bases)
+            or (TRANSFORM_OWNERS.search(owner.name) and not self._values.is_module(owner))
+        ):
+            return True
+        return self.makes_batches(function)
+
+    def makes_batches(self, function: Function) -> bool:
+        """Whether a loader calls it for each sample or each batch."""
+        name = function.last_name
+        return name in SAMPLE_FUNCTIONS or bool(COLLATE.search(name))
 
     def local(self, site: Site) -> Local:
         return self.of_loop(site.loop)
@@ -118,17 +134,17 @@ class Heats:
         names = " ".join(_names(target)) if target is not None else ""
         said = f"{names} {' '.join(_names(over))}".lower()
         if isinstance(loop.node, ast.While):
-            if loop.has_backward or STEP_WORDS.search(said):
+            if loop.has_backward or STEP_WORDS.search(said) or self._calls_model(loop):
                 return Heat.STEP
             return None
-        if self._is_loader(over, function):
+        if self._is_loader(over, function) or loop.has_backward or "per_epoch" in said:
             return Heat.STEP
         if any(EPOCHS.search(each) for each in said.split()):
             return Heat.EPOCH
-        if loop.has_backward:
-            return Heat.STEP
         if isinstance(loop.node, COMPREHENSIONS):
             return None
+        if self._calls_model(loop):
+            return Heat.STEP
         if _is_range(over):
             if len(over.args) == 3 and "batch" in said:  # type: ignore[attr-defined]
                 return Heat.STEP
@@ -137,6 +153,21 @@ class Heats:
             if "batch" in said and "size" not in said:
                 return Heat.STEP
         return None
+
+    def _calls_model(self, loop: Loop) -> bool:
+        """Whether its own body runs a model, whatever it goes over."""
+        return any(
+            site.loop is loop and self._is_model(site.node.func, loop.function)
+            for site in loop.function.calls
+        )
+
+    def _is_model(self, called: ast.expr, function: Function) -> bool:
+        if not isinstance(called, ast.Name | ast.Attribute):
+            return False
+        last = called.id if isinstance(called, ast.Name) else called.attr
+        if not last.islower():
+            return False
+        return "forward" in last or self._values.of(called, function).kind == "module"
 
     def _is_loader(self, over: ast.expr, function: Function) -> bool:
         over = _bare(over)

@@ -39,10 +39,14 @@ class Tree:
         """By path, with "/" between folders."""
         self._analyses = analyses
         self._by_name: dict[str, list[Key]] = {}
+        self._bases: dict[str, set[str]] = {}
+        self._derived: dict[str, frozenset[str]] = {}
         for path, analysis in analyses.items():
             for number, function in enumerate(analysis.functions):
                 last = function.name.rpartition(".")[2]
                 self._by_name.setdefault(last, []).append((path, number))
+                if function.owner:
+                    self._bases.setdefault(function.owner, set()).update(function.bases)
         self.heat: dict[Key, Heat] = {}
         self.reasons: dict[Key, Reason] = {}
         self._called: dict[Key, list[Called]] = {}
@@ -102,14 +106,27 @@ class Tree:
 
     def _methods(self, caller: Key, named: list[Key]) -> list[Key]:
         """Of the caller's class, of those that it is derived from and that are derived from it."""
-        function = self._function(caller)
-        family = {function.owner, *function.bases}
+        owner = self._function(caller).owner
+        family = {owner, *self._ancestors(owner)}
         return [
             each
             for each in named
-            if (owner := self._function(each).owner)
-            and (owner in family or function.owner in self._function(each).bases)
+            if (other := self._function(each).owner)
+            and (other in family or owner in self._ancestors(other))
         ]
+
+    def _ancestors(self, owner: str) -> frozenset[str]:
+        """Names of all classes that a class is derived from, in whichever files they stand."""
+        known = self._derived.get(owner)
+        if known is None:
+            found: set[str] = set()
+            open_ = [owner]
+            while open_:
+                bases = self._bases.get(open_.pop(), set()) - found
+                found |= bases
+                open_ += bases
+            known = self._derived[owner] = frozenset(found)
+        return known
 
     def _is_method(self, key: Key) -> bool:
         function = self._function(key)

@@ -4,9 +4,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+from hasten.scan import vocabulary
 from hasten.scan.heat import Heats, Local
 from hasten.scan.outline import Function, Loop, Outline, Site
 from hasten.scan.values import Value, Values
+from hasten.scan.vocabulary import words
 
 NO_GRAD = ("no_grad", "inference_mode")
 RARELY = re.compile(
@@ -34,6 +36,67 @@ class Look:
         """The text of an expression, on one line."""
         return " ".join((ast.get_source_segment(self.text, node) or "").split())
 
+    def is_on_device(self, node: ast.AST | None, site: Site) -> bool:
+        """Whether it is a tensor that may lie on a device; where samples are prepared, one of which
+        nothing is known does not."""
+        value = self.value(node, site)
+        if value.kind != "tensor" or value.where == "host":
+            return False
+        return value.where == "device" or not self.prepares_data(site)
+
+    def is_mask(self, node: ast.AST, site: Site) -> bool:
+        """Whether it is a tensor of booleans, as far as the function tells."""
+        match node:
+            case ast.Compare() | ast.Call():
+                return gives_booleans(node) and self.value(node, site).kind == "tensor"
+            case ast.UnaryOp(op=ast.Invert()):
+                return self.is_mask(node.operand, site)
+            case ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
+                return self.is_mask(node.left, site) or self.is_mask(node.right, site)
+            case ast.Name():
+                return self._is_name_of_mask(node, site)
+        return False
+
+    def _is_name_of_mask(self, node: ast.Name, site: Site) -> bool:
+        binding, scope = self.values.definition(node.id, node.lineno, site.function)
+        if binding is None:
+            return scope is not None and "mask" in node.id and self.is_on_device(node, site)
+        if binding.value is None or binding.how != "value" or scope is not site.function:
+            return False
+        return binding.line < node.lineno and self.is_mask(binding.value, site)
+
+    def origin(self, node: ast.expr, site: Site) -> ast.expr:
+        """Where a row of methods, indices and arithmetic begins: ``torch.ones(3)`` of
+        ``(torch.ones(3) * 2).long()``; a name is followed to what it was given in the function."""
+        while True:
+            match node:
+                case ast.Call(func=ast.Attribute(value=value)) if not self.is_of_torch(node):
+                    node = value
+                case ast.BinOp(left=value) | ast.Subscript(value=value):
+                    node = value
+                case ast.Name():
+                    binding, scope = self.values.definition(node.id, node.lineno, site.function)
+                    if binding is None or scope is not site.function or binding.how != "value":
+                        return node
+                    if binding.value is None or binding.line >= node.lineno:
+                        return node
+                    node = binding.value
+                case _:
+                    return node
+
+    def is_of_torch(self, call: ast.Call) -> bool:
+        return self.dotted(call.func).startswith("torch.")
+
+    def makes_tensor(self, node: ast.expr) -> bool:
+        """Whether it is ``torch.zeros(...)`` or its like, without a device to make it on."""
+        if not isinstance(node, ast.Call) or called_name(node) not in MAKERS:
+            return False
+        return self.is_of_torch(node) and keyword(node, "device") is None
+
+    def prepares_data(self, site: Site) -> bool:
+        """Whether the place is part of a data set, a collate function or a transform."""
+        return self.heats.prepares_data(site.function)
+
     def local(self, site: Site) -> Local:
         return self.heats.local(site)
 
@@ -48,7 +111,7 @@ class Look:
             return isinstance(site.statement, ast.Raise)
         if site.block is None:
             return False
-        inner = site.loop.node if site.loop is not None else None
+        inner = next((each.node for each in self.loops(site) if each.is_statement), None)
         for block in site.block.outwards():
             if block.node is inner:
                 return False
@@ -57,7 +120,7 @@ class Look:
             if (
                 isinstance(block.node, ast.If)
                 and block.branch == "body"
-                and self._is_seldom(block.node.test)
+                and (self._is_seldom(block.node.test) or _happens_once(block.node))
             ):
                 return True
         return False
@@ -95,6 +158,49 @@ class Look:
     def _says_no_grad(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
         return self.dotted(called).rpartition(".")[2] in NO_GRAD
+
+
+def _happens_once(node: ast.If) -> bool:
+    """``if self.first is None: self.first = ...``"""
+    match node.test:
+        case ast.Compare(
+            left=ast.Attribute(attr=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]
+        ):
+            return any(
+                isinstance(target, ast.Attribute) and target.attr == name
+                for statement in node.body
+                if isinstance(statement, ast.Assign)
+                for target in statement.targets
+            )
+    return False
+
+
+MAKERS = vocabulary.MADE_ON_HOST - words(
+    "from_numpy as_tensor stack cat one_hot multinomial bernoulli"
+)
+"""What a tensor of its own is made with, not of one that there is."""
+COMPARISONS = words(
+    "isnan isinf isfinite eq ne lt gt le ge isin bool logical_and logical_or logical_not"
+    " logical_xor"
+)
+
+
+def gives_booleans(node: ast.Compare | ast.Call) -> bool:
+    if isinstance(node, ast.Compare):
+        return True
+    name = called_name(node)
+    if name in ("any", "all"):
+        return bool(node.args or node.keywords)
+    dtype = keyword(node, "dtype")
+    return name in COMPARISONS or (isinstance(dtype, ast.Attribute) and dtype.attr == "bool")
+
+
+def called_name(call: ast.Call) -> str:
+    """``item`` of ``x.item()``; empty for a call of what another call gives."""
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

@@ -83,11 +83,15 @@ class Loop:
     has_backward: bool = False
     """Whether its own body, without loops and functions in it, calls ``.backward()`` or steps an
     optimizer."""
-    calls_model: bool = False
 
     @property
     def line(self) -> int:
         return self.node.lineno
+
+    @property
+    def is_statement(self) -> bool:
+        """And no comprehension."""
+        return isinstance(self.node, ast.stmt)
 
     def header(self) -> tuple[ast.expr | None, ast.expr]:
         """Its target and what it goes over; of a ``while`` no target and its test."""

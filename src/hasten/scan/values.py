@@ -103,15 +103,28 @@ class Values:
         return "forward" in owner.methods and init is not None
 
     def of_name(self, name: str, line: int, function: Function) -> Value:
+        binding, scope = self.definition(name, line, function)
+        if scope is None:
+            return _by_name(name)
+        if binding is None:
+            return self._of_parameter(name, scope)
+        return self._of_binding(binding, scope)
+
+    def definition(
+        self, name: str, line: int, function: Function
+    ) -> tuple[Binding | None, Function | None]:
+        """What gave the name its value, and in which function; a parameter has no binding."""
         scope: Function | None = function
         while scope is not None:
-            binding = _latest(scope.bindings.get(name, ()), line if scope is function else 1 << 30)
-            if binding is not None:
-                return self._of_binding(binding, scope)
+            bindings = scope.bindings.get(name, ())
+            binding = _latest(bindings, line if scope is function else 1 << 30)
             if name in scope.parameters:
-                return self._of_parameter(name, scope)
+                is_above = binding is not None and (scope is not function or binding.line < line)
+                return binding if is_above else None, scope
+            if binding is not None:
+                return binding, scope
             scope = scope.parent
-        return _by_name(name)
+        return None, None
 
     def of_attribute(self, owner: Class, name: str) -> Value:
         """Of ``self.NAME``."""
@@ -184,6 +197,9 @@ class Values:
     def _of_subscript(self, node: ast.Subscript, function: Function) -> Value:
         base = self.of(node.value, function)
         match base.kind:
+            case "unknown":
+                index = self.of(node.slice, function)
+                return Value("tensor", index.where) if index.kind == "tensor" else UNKNOWN
             case "tensor" | "array" | "frame":
                 return base
             case "batch":
@@ -243,8 +259,11 @@ class Values:
             return None
         name = called.attr
         base = self.of(called.value, function)
-        if base.kind == "unknown" and name in vocabulary.ONLY_TENSORS_HAVE:
-            base = TENSOR
+        if base.kind == "unknown":
+            if name == "cpu":
+                return HOST_TENSOR
+            if name in vocabulary.ONLY_TENSORS_HAVE:
+                base = TENSOR
         match base.kind:
             case "tensor":
                 return _of_tensor_method(base, name, node)
@@ -417,6 +436,8 @@ class Values:
         if binding.how == "item":
             if given.kind in ("tensor", "batch"):
                 return Value("tensor", given.where)
+            if given.kind == "array":
+                return ARRAY
             return Value(given.items, given.where) if given.kind == "list" else UNKNOWN
         return self._of_each(binding, given, function)
 
@@ -450,7 +471,7 @@ class Values:
             found = self._of_annotation(argument.annotation)
             if found.kind != "unknown":
                 return found
-        if name in vocabulary.TENSOR_PARAMETERS and self._takes_tensors(function):
+        if vocabulary.is_tensor_parameter(name) and self._takes_tensors(function):
             return TENSOR
         return _by_name(name)
 
@@ -530,20 +551,40 @@ def _of_tensor_method(base: Value, name: str, node: ast.Call) -> Value:
 
 def _moved(base: Value, node: ast.Call) -> Value:
     """``.to(...)``: a device, a type, or another tensor."""
-    given = [*node.args, *(word.value for word in node.keywords if word.arg == "device")]
-    if not given:
+    target = _target(node)
+    if target is None:
         return base
-    first = given[0]
-    if isinstance(first, ast.Constant) and isinstance(first.value, str):
-        return HOST_TENSOR if first.value == "cpu" else DEVICE_TENSOR
-    name = (
-        first.attr
-        if isinstance(first, ast.Attribute)
-        else first.id
-        if isinstance(first, ast.Name)
-        else ""
-    )
-    return DEVICE_TENSOR if "dev" in name.lower() or name in ("rank", "gpu") else base
+    if isinstance(target, ast.Constant) and target.value == "cpu":
+        return HOST_TENSOR
+    return DEVICE_TENSOR if _names_device(target) else base
+
+
+def moves_to_device(node: ast.Call) -> bool:
+    """Whether it is ``x.cuda()`` or ``x.to(device)``, as far as names tell."""
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "cuda":
+        return True
+    target = _target(node)
+    if target is None or (isinstance(target, ast.Constant) and target.value == "cpu"):
+        return False
+    return _names_device(target)
+
+
+def _target(node: ast.Call) -> ast.expr | None:
+    given = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "device")]
+    return given[0] if given else None
+
+
+def _names_device(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=str()) | ast.JoinedStr():
+            return True
+        case ast.Subscript(value=held):
+            return _names_device(held)
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return "device" in name.lower()
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return "dev" in name.lower() or name in ("rank", "local_rank", "gpu", "gpu_id", "cuda")
+    return False
 
 
 def _latest(bindings: "list[Binding] | tuple[()]", line: int) -> Binding | None:

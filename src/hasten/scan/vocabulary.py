@@ -41,7 +41,7 @@ TENSOR_METHODS = words(
 ONLY_TENSORS_HAVE = words(
     "unsqueeze detach masked_fill log_softmax index_select masked_select logsumexp view_as"
     " new_zeros new_ones new_tensor type_as expand_as bfloat16 requires_grad_ bmm isfinite"
-    " contiguous permute clamp softmax sigmoid argmax"
+    " contiguous permute clamp softmax sigmoid argmax long bool masked_fill_ index_fill_ scatter_"
 )
 
 ATTRIBUTES_OF_TENSORS = words("T mT H grad data real imag")
@@ -68,3 +68,9 @@ TENSOR_PARAMETERS = words(
     " context memory query_embeddings seq lengths"
 )
 """What parameters of ``forward`` and of losses are called where they are tensors."""
+
+
+def is_tensor_parameter(name: str) -> bool:
+    return name in TENSOR_PARAMETERS or name.endswith(
+        ("_mask", "_emb", "_embs", "_embedding", "_embeddings", "_logits", "_scores", "_labels")
+    )

@@ -1,9 +1,10 @@
 """``.item()`` in a hot place."""
 
+import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, receiver
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -33,6 +34,27 @@ def train(model, loader, optimizer):
         """\
 import torch
 
+def sample(model, times):
+    x = torch.randn(4, 3, device="cuda")
+    for now, after in times:
+        now, after = map(lambda t: t.item(), (now, after))  # !
+        x = model(x, now) * after
+    return x
+""",
+        """\
+import torch
+
+def evaluate(model, loader):
+    right = 0
+    with torch.no_grad():
+        for x, y in loader:
+            right += (model(x).argmax(1) == y).sum().item()  # !
+            right += [loss.cpu().numpy().item() for loss in model.losses(x)][0]  # !
+    return right
+""",
+        """\
+import torch
+
 def train(model, loader, optimizer):
     total = torch.zeros((), device="cuda")
     for step, (x, y) in enumerate(loader):
@@ -43,12 +65,38 @@ def train(model, loader, optimizer):
             print(loss.item())
     return total.item()
 """,
+        """\
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+class Rows(Dataset):
+    def __getitem__(self, index):
+        return self.rows[index], self.labels[index].item()
+
+def mean(loader):
+    return [np.mean(x).item() for x in loader]
+""",
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         read = receiver(site.node)
-        value = look.value(read, site)
-        if site.node.args or value.kind in ("array", "frame") or value.where == "host":
+        if read is None or site.node.args or look.prepares_data(site):
             return
-        if read is not None:
-            yield Found(site.node, f"`{look.source(read)}.item()` waits for the device")
+        value = look.value(_before_numpy(read), site)
+        if value.kind in ("array", "frame", "number") or value.where == "host":
+            return
+        yield Found(site.node, f"`{look.source(read)}.item()` waits for the device")
+
+
+COPIES = ("cpu", "numpy", "detach")
+
+
+def _before_numpy(node: ast.expr) -> ast.expr:
+    """``loss`` of ``loss.detach().cpu().numpy()``: which of them waits makes no difference."""
+    while isinstance(node, ast.Call) and called_name(node) in COPIES:
+        before = receiver(node)
+        if before is None:
+            break
+        node = before
+    return node

@@ -1,0 +1,141 @@
+"""A tensor that decides what Python does next."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+
+
+class TensorCondition(Rule):
+    code = "HST203"
+    name = "tensor-condition"
+    why = (
+        "To take a branch, Python needs the value: it waits until the device has computed it, and"
+        " the device has nothing to do until the next launch."
+    )
+    instead = (
+        "Say it with tensors (`torch.where`, a product with the mask, `clamp`), or check only every"
+        " so many steps."
+    )
+    risk = "the other branch is computed too: mind what is not finite there"
+    nodes = (ast.If, ast.While, ast.IfExp, ast.Assert)
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        loss = model(x, y)
+        if torch.isnan(loss):  # !
+            continue
+        if not torch.isfinite(loss).all():  # !
+            raise ValueError("loss")
+        loss.backward()
+        optimizer.step()
+""",
+        """\
+import torch
+from torch import nn
+
+class Masked(nn.Module):
+    def forward(self, x, mask):
+        assert not torch.isnan(x).any(), "not a number"  # !
+        count = mask.sum()
+        if mask.any() and self.training:  # !
+            x = x * mask
+        return x.sum() / (count if count > 0 else 1)  # !
+""",
+        """\
+import torch
+
+def pick(values, limit):
+    scores = torch.rand(values, device="cuda")
+    for i in range(len(scores)):
+        if scores[i] > limit:  # !
+            break
+""",
+        """\
+import torch
+from torch import nn
+
+class Masked(nn.Module):
+    def forward(self, x, mask=None, mode="sum"):
+        if mask is not None and x.shape[0] > 1:
+            x = torch.where(mask, x, 0)
+        if x.dim() == 2 and len(x) > 3 and x.is_cuda:
+            x = x[None]
+        assert x.size(-1) == 3
+        lengths = x.sum(1).cpu()
+        return x if mode == "sum" or (lengths > 0).any() else None
+""",
+        """\
+import torch
+
+def train(model, loader, optimizer):
+    for step, (x, y) in enumerate(loader):
+        loss = model(x, y)
+        loss.backward()
+        if step % 100 == 0:
+            if torch.isnan(loss):
+                break
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        for part in _parts(site.node.test):
+            if _may_be_tensor(part) and self._waits(part, site, look):
+                least = Heat.ONCE if _reads_loop(part, site) else None
+                yield Found(
+                    part,
+                    f"`{look.source(part)}` decides here, which waits for the device",
+                    None,
+                    least,
+                )
+                return
+
+    def _waits(self, part: ast.expr, site: Site, look: Look) -> bool:
+        if isinstance(part, ast.Compare):
+            sides = (part.left, *part.comparators)
+            if any(look.value(each, site).kind in ("text", "none", "list") for each in sides):
+                return False
+            return any(look.is_on_device(each, site) for each in sides)
+        if isinstance(part, ast.Call) and called_name(part) in ("any", "all"):
+            checked = receiver(part)
+            if isinstance(checked, ast.Call) and called_name(checked) in FINITE:
+                return not look.dotted(checked.func).startswith(("numpy.", "np.", "math."))
+        return look.is_on_device(part, site)
+
+
+FINITE = ("isnan", "isinf", "isfinite")
+ARE = ast.Is | ast.IsNot | ast.In | ast.NotIn
+
+
+def _parts(test: ast.expr) -> Iterator[ast.expr]:
+    """What stands between ``and``, ``or`` and ``not``."""
+    if isinstance(test, ast.BoolOp):
+        for each in test.values:
+            yield from _parts(each)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _parts(test.operand)
+    else:
+        yield test
+
+
+def _may_be_tensor(part: ast.expr) -> bool:
+    """Plain names are mostly flags: a tensor of many values cannot be one."""
+    if isinstance(part, ast.Compare):
+        return not isinstance(part.ops[0], ARE)
+    return isinstance(part, ast.Call | ast.Subscript)
+
+
+def _reads_loop(part: ast.expr, site: Site) -> bool:
+    """Whether it reads one element after the other of a tensor."""
+    if site.loop is None:
+        return False
+    target, _ = site.loop.header()
+    names = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)} if target else ()
+    return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(part))

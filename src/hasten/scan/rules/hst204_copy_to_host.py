@@ -1,0 +1,146 @@
+"""``.cpu()`` and ``.tolist()`` in a hot place."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.outline import COMPREHENSIONS, Site
+from hasten.scan.rule import Found, Rule
+
+
+class CopyToHost(Rule):
+    code = "HST204"
+    name = "copy-to-host"
+    why = (
+        "A copy to the host waits until everything before it is computed. For results that are"
+        " wanted once, one copy at the end costs less than one a step."
+    )
+    instead = (
+        "Collect on the device and copy once after the loop, or compute what is wanted there;"
+        " for large results `.to('cpu', non_blocking=True)` into pinned memory, read a step later."
+    )
+    calls = ("cpu", "tolist", "batch_decode")
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+def train(model, loader, optimizer):
+    losses = []
+    for x, y in loader:
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().cpu().numpy())  # !
+    return losses
+""",
+        """\
+import torch
+
+def evaluate(model, loader):
+    right = []
+    with torch.no_grad():
+        for x, y in loader:
+            out = model(x)
+            right.extend(out.tolist())  # !
+    return right
+""",
+        """\
+import torch
+from torch import nn
+
+class Encoder(nn.Module):
+    def forward(self, x, mask):
+        lengths = mask.sum(1).cpu()  # !
+        return self.rnn(nn.utils.rnn.pack_padded_sequence(x, lengths))
+""",
+        """\
+import torch
+
+def scores_of(model, loader):
+    scores = []
+    for x in loader:
+        scores.extend(model(x))
+    return [score.cpu().numpy() for score in scores]  # !
+""",
+        """\
+import torch
+
+def predict(model, loader):
+    found = []
+    with torch.no_grad():
+        for x in loader:
+            found.append(model(x).cpu().numpy())
+    return torch.cat(found).cpu()
+
+class Trainer:
+    def save(self, epochs):
+        for epoch in range(epochs):
+            state = self.network.cpu()
+""",
+        """\
+import numpy as np
+import torch
+
+def train(model, loader):
+    for x, names in loader:
+        lengths = np.asarray(names).tolist()
+        rows = x.numpy()
+        loss = model(x, lengths, rows)
+        loss.backward()
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        call = site.node
+        copied = receiver(call)
+        if copied is None or _goes_on(site) or look.prepares_data(site):
+            return
+        name = called_name(call)
+        if name == "batch_decode":
+            owner = site.function.owner
+            if owner is not None and look.values.is_module(owner):
+                yield Found(call, f"`{look.source(call.func)}` reads its tokens from the device")
+            return
+        if not self._is_read(copied, name, site, look):
+            return
+        if name == "cpu" and self._collects_results(site, look):
+            return
+        least = Heat.ONCE if name == "cpu" and _goes_over_list(site, look) else None
+        yield Found(call, f"`{look.source(copied)}.{name}()` waits for the device", None, least)
+
+    def _is_read(self, copied: ast.expr, name: str, site: Site, look: Look) -> bool:
+        value = look.value(copied, site)
+        if value.where == "host" or value.kind not in ("tensor", "batch", "unknown", "list"):
+            return False
+        return name == "cpu" or value.kind == "tensor"
+
+    def _collects_results(self, site: Site, look: Look) -> bool:
+        """Results of a prediction are wanted on the host, batch by batch."""
+        if any(loop.has_backward for loop in look.loops(site)):
+            return False
+        if _goes_over_list(site, look):
+            return False
+        name = site.function.last_name
+        if name.endswith("_step"):
+            return False
+        return look.without_grad(site) or bool(PREDICTS.search(name))
+
+
+PREDICTS = re.compile(r"predict|infer|encode|embed|generat|sampl|transform|search|export|plot|save")
+AFTERWARDS = ("item", "tolist", "cpu")
+
+
+def _goes_over_list(site: Site, look: Look) -> bool:
+    """One copy for each of what was collected in a list."""
+    if site.loop is None or not isinstance(site.loop.node, COMPREHENSIONS):
+        return False
+    _, over = site.loop.header()
+    return look.value(over, site).kind == "list"
+
+
+def _goes_on(site: Site) -> bool:
+    """Whether another of these follows in the same row, and is said there."""
+    return isinstance(site.parent, ast.Attribute) and site.parent.attr in AFTERWARDS

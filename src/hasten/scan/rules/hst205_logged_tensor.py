@@ -1,0 +1,111 @@
+"""Printing or logging a tensor in a hot place."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.look import Look, argument, called_name, receiver
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+
+
+class LoggedTensor(Rule):
+    code = "HST205"
+    name = "logged-tensor"
+    why = (
+        "To write a number down it must be known: a tensor that is printed or logged waits for the"
+        " device, each time."
+    )
+    instead = (
+        "Log every so many steps; keep `loss.detach()` in a list until then and read all at once."
+    )
+    calls = (
+        "print", "info", "debug", "log", "log_metrics", "log_metric", "add_scalar", "add_scalars",
+        "set_postfix", "set_description", "set_postfix_str",
+    )  # fmt: skip
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch, wandb
+from torch.utils.tensorboard import SummaryWriter
+
+def train(model, loader, optimizer, logger):
+    writer = SummaryWriter()
+    for step, (x, y) in enumerate(loader):
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        print(f"{step}: {loss:.3f}")  # !
+        logger.info("loss %s", loss)  # !
+        print("loss {}".format(loss.detach()))  # !
+        wandb.log({"loss": loss})  # !
+        writer.add_scalar("loss", loss, step)  # !
+""",
+        """\
+import torch
+from lightning import LightningModule
+
+class Net(LightningModule):
+    def training_step(self, batch, number):
+        loss = self.loss(batch)
+        self.log("loss", loss)
+        print(f"step {number} of shape {loss.shape}")
+        if number % 50 == 0:
+            print(loss)
+        return loss
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        call = site.node
+        name = called_name(call)
+        if name in ("log", "log_metrics") and (_is_of_self(call) or _is_logarithm(call, look)):
+            return
+        for given in _written(call):
+            if look.is_on_device(given, site) or (
+                name == "add_scalar" and self._may_be_tensor(given, call, site, look)
+            ):
+                words = f"`{look.source(given)}` is written down here, which waits for the device"
+                yield Found(call, words)
+                return
+
+    def _may_be_tensor(self, given: ast.expr, call: ast.Call, site: Site, look: Look) -> bool:
+        """What a writer is given each step mostly is one."""
+        return given is argument(call, 1, "scalar_value") and look.value(given, site).kind in (
+            "unknown",
+            "tensor",
+        )
+
+
+def _is_of_self(call: ast.Call) -> bool:
+    """Lightning's own keeps tensors as they are."""
+    return isinstance(owner := receiver(call), ast.Name) and owner.id == "self"
+
+
+def _is_logarithm(call: ast.Call, look: Look) -> bool:
+    return isinstance(call.func, ast.Name) or look.dotted(call.func).startswith(
+        ("torch.", "numpy.", "np.", "math.")
+    )
+
+
+def _written(call: ast.Call) -> Iterator[ast.expr]:
+    for given in (*call.args, *(word.value for word in call.keywords)):
+        yield from _parts(given)
+
+
+def _parts(given: ast.expr) -> Iterator[ast.expr]:
+    """What is put into a text, a dict or a tuple that is written."""
+    match given:
+        case ast.Constant():
+            pass
+        case ast.JoinedStr(values=values):
+            yield from (each.value for each in values if isinstance(each, ast.FormattedValue))
+        case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="format")):
+            yield from _written(given)
+        case ast.BinOp(left=ast.Constant(value=str()), right=right):
+            yield from _parts(right)
+        case ast.Tuple(elts=elements):
+            yield from elements
+        case ast.Dict(values=values):
+            yield from values
+        case _:
+            yield given

@@ -1,0 +1,129 @@
+"""A batch that is copied to the device while everything waits."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.look import Look, argument, is_constant, keyword, receiver
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.values import moves_to_device
+
+
+class BlockingTransfer(Rule):
+    code = "HST207"
+    name = "blocking-transfer"
+    why = (
+        "The copy from ordinary memory keeps Python waiting until it has arrived, so that neither"
+        " the next batch nor the next launch is prepared meanwhile."
+    )
+    instead = (
+        "Pin the memory in the loader, `pin_memory=True`, and copy with `non_blocking=True`; best"
+        " while the step before still runs."
+    )
+    risk = "none on the way to the device; the other way needs an event"
+    calls = ("to", "cuda")
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+def train(model, loader, optimizer, device):
+    for x, y in loader:
+        x = x.to(device)  # !
+        y = y.cuda()  # !
+        model(x, y).backward()
+        optimizer.step()
+""",
+        """\
+import torch
+
+class Trainer:
+    def run(self, loader):
+        for x_dict, y in loader:
+            x_dict = {k: v.to(self.device) for k, v in x_dict.items()}  # !
+            self.train_batch(x_dict)
+
+    def train_batch(self, batch):
+        batch = tuple(map(lambda t: t.to(self.device[0]), batch))  # !
+        self.model(*batch).backward()
+""",
+        """\
+import numpy as np
+import torch
+
+def train(model, optimizer, draw, device):
+    for step in range(1000):
+        rows = torch.from_numpy(draw()).to(device)  # !
+        model(rows).backward()
+        optimizer.step()
+""",
+        """\
+import torch
+
+def train(model, loader, optimizer, device):
+    model = model.to(device)
+    data = torch.zeros(3).to(device)
+    for x, y in loader:
+        x = x.to(device, non_blocking=True)
+        y = y.cuda(non_blocking=True).to(torch.float32)
+        out = model(x)
+        mask = (out > 0).to(out.device)
+        (out * mask - y.to(out.dtype)).sum().backward()
+""",
+        """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x, mask):
+        return self.linear(x) * mask.to(x.device)
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        call = site.node
+        moved = receiver(call)
+        if moved is None or not moves_to_device(call) or _is_asynchronous(call):
+            return
+        if look.prepares_data(site) or look.makes_tensor(look.origin(moved, site)):
+            return
+        if self._comes_from_host(moved, call, site, look):
+            yield Found(call, f"`{look.source(call)}` waits until the copy has arrived")
+
+    def _comes_from_host(self, moved: ast.expr, call: ast.Call, site: Site, look: Look) -> bool:
+        value = look.value(moved, site)
+        if value.where == "host":
+            return value.kind in ("tensor", "batch", "list", "dict")
+        if value.where == "device" or value.kind not in ("unknown", "tensor", "batch"):
+            return False
+        if _is_beside_another(call):
+            return False
+        return site.function.last_name != "forward" and _is_handed_over(moved, site, look)
+
+
+def _is_asynchronous(call: ast.Call) -> bool:
+    given = keyword(call, "non_blocking")
+    return given is not None and not is_constant(given, False)
+
+
+def _is_beside_another(call: ast.Call) -> bool:
+    """``mask.to(x.device)``: mostly nothing to do."""
+    target = argument(call, 0, "device")
+    return (
+        isinstance(target, ast.Attribute)
+        and target.attr == "device"
+        and isinstance(target.value, ast.Name)
+        and target.value.id not in ("self", "args", "config", "cfg", "model", "accelerator")
+    )
+
+
+def _is_handed_over(moved: ast.expr, site: Site, look: Look) -> bool:
+    """Whether it is a parameter of the function, what a loop gives, or a part of one of these."""
+    while isinstance(moved, ast.Subscript | ast.Attribute):
+        moved = moved.value
+    if not isinstance(moved, ast.Name) or moved.id in ("self", "model", "net"):
+        return False
+    binding, scope = look.values.definition(moved.id, moved.lineno, site.function)
+    if scope is None:
+        return False
+    return binding is None or binding.how == "loop" or binding.value is None

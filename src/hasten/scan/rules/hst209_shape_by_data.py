@@ -1,0 +1,125 @@
+"""Operations whose result has as many elements as the data says."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.look import Look, argument, called_name, keyword, receiver
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+
+
+class ShapeByData(Rule):
+    code = "HST209"
+    name = "shape-by-data"
+    why = (
+        "How many elements are chosen is known only when the device has computed it: Python waits"
+        " for the number, and the shape differs from step to step."
+    )
+    instead = (
+        "Keep the full shape and weigh: `torch.where(mask, x, 0).sum() / mask.sum()`,"
+        " `masked_fill`, a reduction with weights."
+    )
+    risk = "a mean must be divided by the count of the chosen"
+    nodes = (ast.Subscript,)
+    calls = (
+        "nonzero", "masked_select", "argwhere", "unique", "unique_consecutive", "where",
+        "repeat_interleave",
+    )  # fmt: skip
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+from torch import nn
+
+class Loss(nn.Module):
+    def forward(self, x, y, mask):
+        negative = x[y == 0]  # !
+        valid = (y > 0) & ~torch.isnan(x)
+        chosen, rest = x[valid], x[~valid, 1]  # !
+        x[valid] = chosen * 2  # !
+        x[valid] += 1  # !
+        return x[mask].sum() + negative.sum() + rest.sum()  # !
+""",
+        """\
+import torch
+from torch import nn
+
+class Pick(nn.Module):
+    def forward(self, x, mask):
+        rows = mask.nonzero()  # !
+        rows = torch.nonzero(x > 0, as_tuple=True)  # !
+        rows = torch.where(mask)  # !
+        kinds = torch.unique(x)  # !
+        return torch.masked_select(x, mask), rows, kinds  # !
+""",
+        """\
+import numpy as np
+import torch
+from torch import nn
+
+class Loss(nn.Module):
+    def forward(self, x, y, index, mask):
+        x[x < 0] = 0
+        x[y == -1] = -1e9
+        lengths = y.sum(1).cpu()
+        kept = lengths[lengths > 0]
+        rows = np.nonzero(np.asarray(kept))
+        x = torch.where(mask, x, 0).masked_fill(mask, 1)
+        return x[index].sum() + x[:, 0].sum() + x[0].sum() + len(rows)
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        node = site.node
+        if isinstance(node, ast.Call):
+            chosen = self._chosen(node, site, look)
+        else:
+            chosen = self._has_mask(node, site, look) and not _fills(site)
+        if chosen:
+            yield Found(node, f"`{look.source(node)}` waits for how many elements are chosen")
+
+    def _has_mask(self, node: ast.Subscript, site: Site, look: Look) -> bool:
+        index = node.slice
+        indices = index.elts if isinstance(index, ast.Tuple) else [index]
+        if not any(_may_be_mask(each) for each in indices):
+            return False
+        return any(
+            _may_be_mask(each) and look.is_mask(each, site) and look.is_on_device(each, site)
+            for each in indices
+        ) and look.value(node.value, site).kind in ("tensor", "unknown")
+
+    def _chosen(self, call: ast.Call, site: Site, look: Look) -> bool:
+        name = called_name(call)
+        of_torch = look.is_of_torch(call)
+        if name == "where" and not (of_torch and len(call.args) == 1 and not call.keywords):
+            return False
+        if name == "repeat_interleave" and not self._repeats_by_data(call, of_torch, site, look):
+            return False
+        read = call.args[0] if of_torch and call.args else receiver(call)
+        return look.is_on_device(read, site)
+
+    def _repeats_by_data(self, call: ast.Call, of_torch: bool, site: Site, look: Look) -> bool:
+        repeats = argument(call, 1 if of_torch else 0, "repeats")
+        return keyword(call, "output_size") is None and look.is_on_device(repeats, site)
+
+
+def _may_be_mask(index: ast.expr) -> bool:
+    return isinstance(index, ast.Name | ast.Compare | ast.UnaryOp | ast.BinOp | ast.Call)
+
+
+def _fills(site: Site) -> bool:
+    """``x[mask] = 0`` with a plain number is one launch without a wait."""
+    statement = site.statement
+    return (
+        isinstance(site.node.ctx, ast.Store)
+        and isinstance(statement, ast.Assign)
+        and _is_number(statement.value)
+    )
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "float"
+    return isinstance(node, ast.Constant | ast.Attribute)

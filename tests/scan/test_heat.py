@@ -1,0 +1,72 @@
+"""How often lines are said to run."""
+
+import ast
+
+import pytest
+
+from hasten.scan.heat import Heat, Heats
+from hasten.scan.outline import outline
+from hasten.scan.values import Values
+
+
+def heat_of_loop(text: str, number: int = -1) -> Heat | None:
+    """Of a loop of the text, the last unless told."""
+    found = outline(ast.parse(text), (), ())
+    loops = [loop for function in found.functions for loop in function.loops]
+    return Heats(found, Values(found)).kind_of(loops[number])
+
+
+@pytest.mark.parametrize(
+    ("over", "heat"),
+    [
+        ("loader", Heat.STEP),
+        ("range(n_epochs)", Heat.EPOCH),
+        ("range(steps_per_epoch)", Heat.STEP),
+        ("range(0, images_per_epoch, size)", Heat.STEP),
+        ("things", None),
+    ],
+)
+def test_a_loop_is_told_by_what_it_goes_over(over: str, heat: Heat | None) -> None:
+    assert heat_of_loop(f"for each in {over}:\n    work(each)") == heat
+
+
+def test_a_loop_that_trains_each_turn_is_one_of_steps_even_if_it_counts_epochs() -> None:
+    text = """
+def fit(model, x, epochs):
+    for epoch in range(epochs):
+        model(x).backward()
+"""
+    assert heat_of_loop(text) == Heat.STEP
+
+
+def test_a_loop_that_runs_a_model_is_one_of_steps() -> None:
+    text = """
+def sample(model, x, times):
+    for now, after in times:
+        x = model(x, now)
+"""
+    assert heat_of_loop(text) == Heat.STEP
+
+
+@pytest.mark.parametrize(
+    ("definition", "prepares"),
+    [
+        ("class Rows(Dataset):\n    def read(self): ...", True),
+        ("class Encoder:\n    def smart_collate(self, batch): ...", True),
+        ("class Crop(Transform):\n    def __getitem__(self, i): ...", True),
+        ("class RandomTransform:\n    def __call__(self, x): ...", True),
+        ("class SpatialTransform(nn.Module):\n    def forward(self, x): ...", False),
+        ("class Net(nn.Module):\n    def forward(self, x): ...", False),
+    ],
+)
+def test_what_prepares_samples_is_told_from_what_trains(definition: str, prepares: bool) -> None:
+    found = outline(ast.parse(definition), (), ())
+    assert Heats(found, Values(found)).prepares_data(found.functions[1]) is prepares
+
+
+@pytest.mark.parametrize(
+    ("name", "heat"), [("forward_masks", Heat.STEP), ("__call__", Heat.STEP), ("fit", Heat.ONCE)]
+)
+def test_a_methods_name_says_how_often_it_runs(name: str, heat: Heat) -> None:
+    found = outline(ast.parse(f"class Mixer:\n    def {name}(self, x): ..."), (), ())
+    assert Heats(found, Values(found)).of_role(found.functions[1]) == heat

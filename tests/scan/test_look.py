@@ -1,0 +1,73 @@
+"""What rules are told about a place."""
+
+import ast
+
+import pytest
+
+from hasten.scan.look import Look
+from hasten.scan.outline import Site, outline
+
+
+def site_of_call(text: str, name: str = "asked") -> tuple[Site, Look]:
+    found = outline(ast.parse(text), (name,), ())
+    return found.calls[name][0], Look(found, text)
+
+
+@pytest.mark.parametrize(
+    ("guard", "rare"),
+    [
+        ("if step % 100 == 0:", True),
+        ("if self.verbose:", True),
+        ("if self.first is None:", True),
+        ("if mask is None:", False),
+        ("if True:", False),
+    ],
+)
+@pytest.mark.parametrize("expression", ["asked(x)", "[asked(each) for each in x]"])
+def test_what_an_if_lets_run_now_and_then_is_rare(guard: str, rare: bool, expression: str) -> None:
+    text = f"for step, x in steps:\n    {guard}\n        self.first = {expression}"
+    site, look = site_of_call(text)
+    assert look.is_rare(site) is rare
+
+
+@pytest.mark.parametrize(
+    ("index", "is_mask"),
+    [
+        ("x > 0", True),
+        ("~torch.isnan(x)", True),
+        ("(x > 0) & (x < 3)", True),
+        ("kept", True),
+        ("torch.ones(3, dtype=torch.bool)", True),
+        ("mask", True),
+        ("x.any(dim=1)", True),
+        ("torch.arange(3)", False),
+        ("order", False),
+        ("0", False),
+    ],
+)
+def test_a_tensor_of_booleans_is_told_from_other_indices(index: str, is_mask: bool) -> None:
+    text = f"""
+import torch
+from torch import nn
+class Net(nn.Module):
+    def forward(self, x, mask):
+        kept = x != 1
+        order = x.argsort()
+        asked({index})
+"""
+    site, look = site_of_call(text)
+    assert look.is_mask(site.node.args[0], site) is is_mask
+
+
+@pytest.mark.parametrize(
+    "expression", ["torch.ones(3)", "(torch.ones(3) * 2).long()", "made", "made[0].view(1)"]
+)
+def test_a_row_of_methods_leads_back_to_where_it_begins(expression: str) -> None:
+    text = f"""
+import torch
+def step(x):
+    made = torch.ones(3)
+    asked({expression})
+"""
+    site, look = site_of_call(text)
+    assert look.source(look.origin(site.node.args[0], site)) == "torch.ones(3)"
