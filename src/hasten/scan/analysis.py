@@ -4,15 +4,18 @@ what other files make hot is added by scan.link."""
 
 import ast
 import gc
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 
 from hasten.records.scan import Fix
+from hasten.scan.comments import Ignored, ignored_in
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look
 from hasten.scan.outline import Function, Loop, Outline, Site, outline
+from hasten.scan.reading import UnreadableError, decode
 from hasten.scan.rule import Found, Rule
 from hasten.scan.vocabulary import words
 
@@ -81,6 +84,7 @@ class Analysis(msgspec.Struct, frozen=True, array_like=True):
     candidates: tuple[Candidate, ...]
     has_torch: bool
     failure: str = ""
+    ignored: Ignored = {}
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,15 @@ class Rules:
             for node in rule.nodes:
                 found.by_node.setdefault(node, []).append(rule)
         return found
+
+
+def analyse_content(content: bytes, rules: Rules) -> Analysis:
+    """Of a file, as it lies on the disk."""
+    try:
+        text = decode(content)
+    except UnreadableError as error:
+        return _unread(str(error))
+    return analyse(text, rules)
 
 
 def analyse(text: str, rules: Rules) -> Analysis:
@@ -120,7 +133,9 @@ def _parse(text: str) -> ast.Module:
     collects = gc.isenabled()
     gc.disable()  # a tree is all alive while it grows: looking for garbage doubles the time
     try:
-        return ast.parse(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the code that is read, such as "\d" in text
+            return ast.parse(text)
     finally:
         if collects:
             gc.enable()
@@ -149,6 +164,7 @@ def _analyse(tree: ast.Module, text: str, rules: Rules) -> Analysis:
             sorted(unique.values(), key=lambda each: (each.line, each.column, each.code))
         ),
         has_torch=has_torch,
+        ignored=ignored_in(text),
     )
 
 
