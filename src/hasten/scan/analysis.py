@@ -5,7 +5,8 @@ what other files make hot is added by scan.link."""
 import ast
 import gc
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
@@ -116,37 +117,48 @@ def analyse_content(content: bytes, rules: Rules) -> Analysis:
 
 def analyse(text: str, rules: Rules) -> Analysis:
     try:
-        tree = _parse(text)
-        return _analyse(tree, text, rules)
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        return _unread(f"line {line}: {getattr(error, 'msg', error)}" if line else str(error))
+        with _without_collecting():
+            found = outline(_parse(text), rules.by_call, rules.by_node)
+            analysis = _analyse(found, text, rules)
+            found.release()
+        return analysis
+    except UnreadableError as error:
+        return _unread(str(error))
     except (RecursionError, MemoryError):
         return _unread("its expressions are nested too deeply to be read")
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """A tree is all alive while it grows and is looked at: looking for garbage doubles the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the code that is read, such as "\d" in text
+        try:
+            return ast.parse(text)
+        except SyntaxError as error:
+            at = f"line {error.lineno}: " if error.lineno else ""
+            raise UnreadableError(f"{at}{error.msg}") from error
+        except ValueError as error:  # such as a character that is none
+            raise UnreadableError(str(error)) from error
 
 
 def _unread(failure: str) -> Analysis:
     return Analysis((), (), (), has_torch=False, failure=failure)
 
 
-def _parse(text: str) -> ast.Module:
-    collects = gc.isenabled()
-    gc.disable()  # a tree is all alive while it grows: looking for garbage doubles the time
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the code that is read, such as "\d" in text
-            return ast.parse(text)
-    finally:
-        if collects:
-            gc.enable()
-
-
-def _analyse(tree: ast.Module, text: str, rules: Rules) -> Analysis:
-    found = outline(tree, rules.by_call, rules.by_node)
+def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     look = Look(found, text)
-    has_torch = any(
-        each.partition(".")[0] in ("torch", "lightning") for each in _imported(found, tree)
-    )
+    has_torch = any(each.partition(".")[0] in ("torch", "lightning") for each in _imported(found))
     numbers = {id(function): number for number, function in enumerate(found.functions)}
     candidates = []
     for sites, asked in _asked(found, rules):
@@ -168,8 +180,9 @@ def _analyse(tree: ast.Module, text: str, rules: Rules) -> Analysis:
     )
 
 
-def _imported(found: Outline, tree: ast.Module) -> set[str]:
-    plain = {name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names}
+def _imported(found: Outline) -> set[str]:
+    body = found.tree.body
+    plain = {name.name for node in body if isinstance(node, ast.Import) for name in node.names}
     return plain | set(found.imports.values())
 
 
@@ -188,7 +201,7 @@ def _candidate(
     return Candidate(
         code=rule.code,
         line=node.lineno,  # type: ignore[attr-defined]
-        column=node.col_offset + 1,  # type: ignore[attr-defined]
+        column=look.column(node),
         end_line=node.end_lineno or node.lineno,  # type: ignore[attr-defined]
         message=found.message,
         function=numbers[id(site.function)],
@@ -226,8 +239,8 @@ def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called
     for function in found.functions:
         caller = numbers[id(function)]
         for site in function.calls:
+            local = look.local(site)
             for kind, name in _callees(site, found):
-                local = look.local(site)
                 key = caller, kind, name
                 known = hottest.get(key)
                 if known is None or (known.known, known.inner) < (local.known, local.inner):
