@@ -85,7 +85,7 @@ def source_of(labels: dict[str, Any], sources: Path) -> Path:
 def judge(labels: dict[str, Any], folder: Path, tally: Tally, options: argparse.Namespace) -> None:
     findings: dict[str, list[Any]] = {name: [] for name in labels["files"]}
     for each in scan([folder]).findings:
-        name = str(Path(each.path).relative_to(folder))
+        name = str(Path(each.path).resolve().relative_to(folder.resolve()))
         if name in findings and each.code.startswith(options.rule):
             findings[name].append(each)
     by_kind: dict[str, dict[str, list[Any]]] = {}

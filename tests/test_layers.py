@@ -13,8 +13,8 @@ SOURCE = Path(__file__).parents[1] / "src"
 ORDER = (
     ("errors",),
     ("records",),
-    ("stats", "host", "scan", "report"),
-    ("task",),
+    ("stats", "host", "report"),
+    ("scan", "task"),
     ("data", "memory", "stability", "distributed", "step", "checkpoint"),
     ("techniques",),
     ("config",),

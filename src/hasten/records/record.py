@@ -95,7 +95,7 @@ def _refuse_unknown_keys(raw: object, kind: Any, where: str, path: str) -> None:
     """Walk value and type together, so that the error can name the full path and a near key."""
     branch = _branch(raw, kind)
     if isinstance(raw, dict) and _is_record(branch):
-        known = branch.__struct_fields__
+        known = branch.__struct_encode_fields__
         unknown = [str(key) for key in raw if key not in known]
         if unknown and not known:
             at = _dotted(path, unknown[0])
@@ -152,7 +152,8 @@ def _children(raw: object, branch: Any, path: str) -> list[tuple[str, Any, Any]]
         return [(_dotted(path, str(key)), value, arguments[1]) for key, value in raw.items()]
     if isinstance(raw, dict) and _is_record(branch):
         hints = get_type_hints(branch, include_extras=True)
-        return [(_dotted(path, key), value, hints[key]) for key, value in raw.items()]
+        kinds = {each.encode_name: hints[each.name] for each in msgspec.structs.fields(branch)}
+        return [(_dotted(path, key), value, kinds[key]) for key, value in raw.items()]
     return []
 
 

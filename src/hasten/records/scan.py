@@ -51,6 +51,24 @@ class CodeFinding(Record, frozen=True, kw_only=True):
     loop: HotLoop | None
 
 
+class Spared(Record, frozen=True, kw_only=True):
+    """A place like those of the findings that is left alone."""
+
+    code: str
+    path: str
+    line: int
+    reason: Literal["seldom", "ignored"]
+    """"seldom": it does not run often enough to matter; "ignored": a comment says so."""
+
+
+class Remark(Record, frozen=True, kw_only=True):
+    """Something that is wrong with what was said to the scanner in a file."""
+
+    path: str
+    line: int
+    message: str
+
+
 class ScanSummary(Record, frozen=True, kw_only=True):
     files: int
     """That were read, of those that were given."""
@@ -60,9 +78,34 @@ class ScanSummary(Record, frozen=True, kw_only=True):
     """With the reason."""
     codes: dict[str, int]
     severities: dict[Severity, int]
+    rules: tuple[str, ...]
+    """Codes of those that were looked for."""
+    spared: tuple[Spared, ...]
+    remarks: tuple[Remark, ...]
 
 
 class ScanReport(Record, frozen=True, kw_only=True):
     version: Literal[1] = 1
     findings: tuple[CodeFinding, ...]
     summary: ScanSummary
+
+
+class RuleInWords(Record, frozen=True, kw_only=True):
+    """What is to be known of a rule."""
+
+    code: str
+    name: str
+    family: str
+    why: str
+    instead: str
+    effort: str
+    risk: str
+    verify: str
+    worth: str
+    """What was measured; empty where nothing was."""
+    default: bool
+    """Whether it is looked for unasked."""
+    found: str
+    """A file of which the marked lines are findings."""
+    fine: str
+    """A file like it in which nothing is found."""

@@ -4,15 +4,19 @@ what other files make hot is added by scan.link."""
 
 import ast
 import gc
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
 
 from hasten.records.scan import Fix
+from hasten.scan.comments import Ignored, ignored_in
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look
 from hasten.scan.outline import Function, Loop, Outline, Site, outline
+from hasten.scan.reading import UnreadableError, decode
 from hasten.scan.rule import Found, Rule
 from hasten.scan.vocabulary import words
 
@@ -81,6 +85,7 @@ class Analysis(msgspec.Struct, frozen=True, array_like=True):
     candidates: tuple[Candidate, ...]
     has_torch: bool
     failure: str = ""
+    ignored: Ignored = {}
 
 
 @dataclass(frozen=True)
@@ -101,37 +106,59 @@ class Rules:
         return found
 
 
+def analyse_content(content: bytes, rules: Rules) -> Analysis:
+    """Of a file, as it lies on the disk."""
+    try:
+        text = decode(content)
+    except UnreadableError as error:
+        return _unread(str(error))
+    return analyse(text, rules)
+
+
 def analyse(text: str, rules: Rules) -> Analysis:
     try:
-        tree = _parse(text)
-        return _analyse(tree, text, rules)
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        return _unread(f"line {line}: {getattr(error, 'msg', error)}" if line else str(error))
+        with _without_collecting():
+            found = outline(_parse(text), rules.by_call, rules.by_node)
+            analysis = _analyse(found, text, rules)
+            found.release()
+        return analysis
+    except UnreadableError as error:
+        return _unread(str(error))
     except (RecursionError, MemoryError):
         return _unread("its expressions are nested too deeply to be read")
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """A tree is all alive while it grows and is looked at: looking for garbage doubles the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the code that is read, such as "\d" in text
+        try:
+            return ast.parse(text)
+        except SyntaxError as error:
+            at = f"line {error.lineno}: " if error.lineno else ""
+            raise UnreadableError(f"{at}{error.msg}") from error
+        except ValueError as error:  # such as a character that is none
+            raise UnreadableError(str(error)) from error
 
 
 def _unread(failure: str) -> Analysis:
     return Analysis((), (), (), has_torch=False, failure=failure)
 
 
-def _parse(text: str) -> ast.Module:
-    collects = gc.isenabled()
-    gc.disable()  # a tree is all alive while it grows: looking for garbage doubles the time
-    try:
-        return ast.parse(text)
-    finally:
-        if collects:
-            gc.enable()
-
-
-def _analyse(tree: ast.Module, text: str, rules: Rules) -> Analysis:
-    found = outline(tree, rules.by_call, rules.by_node)
+def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     look = Look(found, text)
-    has_torch = any(
-        each.partition(".")[0] in ("torch", "lightning") for each in _imported(found, tree)
-    )
+    has_torch = any(each.partition(".")[0] in ("torch", "lightning") for each in _imported(found))
     numbers = {id(function): number for number, function in enumerate(found.functions)}
     candidates = []
     for sites, asked in _asked(found, rules):
@@ -150,11 +177,13 @@ def _analyse(tree: ast.Module, text: str, rules: Rules) -> Analysis:
         called=_called(found, look, numbers),
         candidates=tuple(unique.values()),
         has_torch=has_torch,
+        ignored=ignored_in(text),
     )
 
 
-def _imported(found: Outline, tree: ast.Module) -> set[str]:
-    plain = {name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names}
+def _imported(found: Outline) -> set[str]:
+    body = found.tree.body
+    plain = {name.name for node in body if isinstance(node, ast.Import) for name in node.names}
     return plain | set(found.imports.values())
 
 
@@ -173,7 +202,7 @@ def _candidate(
     return Candidate(
         code=rule.code,
         line=node.lineno,  # type: ignore[attr-defined]
-        column=node.col_offset + 1,  # type: ignore[attr-defined]
+        column=look.column(node),
         end_line=node.end_lineno or node.lineno,  # type: ignore[attr-defined]
         message=found.message,
         function=numbers[id(site.function)],
@@ -211,8 +240,8 @@ def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called
     for function in found.functions:
         caller = numbers[id(function)]
         for site in function.calls:
+            local = look.local(site)
             for kind, name in _callees(site, found):
-                local = look.local(site)
                 key = caller, kind, name
                 known = hottest.get(key)
                 if known is None or (known.known, known.inner) < (local.known, local.inner):

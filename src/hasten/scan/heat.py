@@ -40,6 +40,8 @@ class Local:
         return Heat.ELEMENT
 
 
+OUTSIDE = Local()
+
 EPOCHS = re.compile(r"epoch|(^|_)ep(s)?$|n_iter_no_change|rounds?$")
 STEP_WORDS = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|iterations|num_steps|max_steps|train_num_steps)s?$"
@@ -68,6 +70,7 @@ class Heats:
     def __init__(self, outline: Outline, values: Values) -> None:
         self._outline, self._values = outline, values
         self._of_loops: dict[int, Heat | None] = {}
+        self._locals: dict[int, Local] = {}
 
     def of_role(self, function: Function) -> Heat:
         """What a function's name and class say, before it is known who calls it."""
@@ -111,15 +114,17 @@ class Heats:
 
     def of_loop(self, loop: Loop | None) -> Local:
         if loop is None:
-            return Local()
-        known, inner = Heat.ONCE, 0
-        for each in reversed(list(loop.outwards())):
-            heat = self.kind_of(each)
-            if heat is None:
-                inner += not self._goes_over_few(each)
-            elif heat >= known:
-                known, inner = heat, 0
-        return Local(known, inner)
+            return OUTSIDE
+        found = self._locals.get(id(loop))
+        if found is None:
+            found = self._locals[id(loop)] = self._within(self.of_loop(loop.outer), loop)
+        return found
+
+    def _within(self, outer: Local, loop: Loop) -> Local:
+        heat = self.kind_of(loop)
+        if heat is None:
+            return Local(outer.known, outer.inner + (not self._goes_over_few(loop)))
+        return Local(heat) if heat >= outer.known else outer
 
     def kind_of(self, loop: Loop) -> Heat | None:
         """None for a loop over anything else."""

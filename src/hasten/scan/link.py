@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hasten.records.finding import Place
-from hasten.records.scan import CodeFinding, HotLoop, Severity
+from hasten.records.scan import CodeFinding, HotLoop, Severity, Spared
 from hasten.scan.analysis import Analysis, Called, Candidate
 from hasten.scan.heat import Heat, Local
 from hasten.scan.rule import Rule
@@ -147,11 +147,21 @@ class Tree:
                     found.append(finding)
         return found
 
+    def seldom(self) -> list[Spared]:
+        """Places that would be findings if they ran more often."""
+        return [
+            Spared(code=each.code, path=path, line=each.line, reason="seldom")
+            for path, analysis in self._analyses.items()
+            for each in analysis.candidates
+            if self._heat_of(path, each) < each.least
+        ]
+
+    def _heat_of(self, path: str, each: Candidate) -> Heat:
+        heat = Local(each.known, each.inner).within(self.heat[path, each.function])
+        return min(heat, Heat.EPOCH) if each.rare else heat
+
     def _finding(self, path: str, each: Candidate, rule: Rule) -> CodeFinding | None:
-        key = path, each.function
-        heat = Local(each.known, each.inner).within(self.heat[key])
-        if each.rare:
-            heat = min(heat, Heat.EPOCH)
+        heat = self._heat_of(path, each)
         if heat < each.least:
             return None
         return CodeFinding(

@@ -3,6 +3,8 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
 
 from hasten.scan import vocabulary
 from hasten.scan.heat import Heats, Local
@@ -32,9 +34,22 @@ class Look:
     def dotted(self, node: ast.AST) -> str:
         return self.outline.dotted(node)
 
-    def source(self, node: ast.AST) -> str:
-        """The text of an expression, on one line."""
-        return " ".join((ast.get_source_segment(self.text, node) or "").split())
+    @cached_property
+    def lines(self) -> list[str]:
+        """As Python counts them: a form feed ends none."""
+        return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+    def source(self, node: Any) -> str:
+        """The text of an expression, on one line. Columns of a tree are in bytes."""
+        part = [line.encode() for line in self.lines[node.lineno - 1 : node.end_lineno]]
+        part[-1] = part[-1][: node.end_col_offset]
+        part[0] = part[0][node.col_offset :]
+        return " ".join(b" ".join(part).decode().split())
+
+    def column(self, node: Any) -> int:
+        """In characters, from 1."""
+        before = self.lines[node.lineno - 1].encode()[: node.col_offset]
+        return len(before.decode()) + 1
 
     def is_on_device(self, node: ast.AST | None, site: Site) -> bool:
         """Whether it is a tensor that may lie on a device; where samples are prepared, one of which

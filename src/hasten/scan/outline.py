@@ -130,13 +130,27 @@ class Outline:
     """What a name that was imported stands for, dotted."""
     functions: list[Function] = field(default_factory=list)
     """The module itself first."""
+    named: dict[str, Function] = field(default_factory=dict)
+    """By their dotted names; the first of each."""
     classes: dict[str, Class] = field(default_factory=dict)
+    """By their names; the first of each."""
+    all_classes: list[Class] = field(default_factory=list)
     calls: dict[str, list[Site]] = field(default_factory=dict)
     """By the last part of the name that is called."""
     nodes: dict[type[ast.AST], list[Site]] = field(default_factory=dict)
 
     def function_named(self, name: str) -> Function | None:
-        return next((each for each in self.functions if each.name == name), None)
+        return self.named.get(name)
+
+    def release(self) -> None:
+        """Undoes references in circles, so that the tree is gone with the outline: looking for
+        garbage in trees takes longer than parsing them."""
+        for function in self.functions:
+            function.loops.clear()
+            function.calls.clear()
+        for owner in self.all_classes:
+            owner.methods.clear()
+            owner.attributes.clear()
 
     def dotted(self, node: ast.AST) -> str:
         """``F.relu`` as "torch.nn.functional.relu"; empty for what is no plain name."""
@@ -204,6 +218,7 @@ class _Reader:
         else:
             self._function.bindings.setdefault(node.name, []).append(Binding(node.lineno, None))
         self.found.functions.append(function)
+        self.found.named.setdefault(name, function)
         arguments = node.args
         for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
             function.parameters[parameter.arg] = parameter
@@ -220,6 +235,7 @@ class _Reader:
             self._expression(each, node)
         bases = tuple(filter(None, map(self.found.dotted, node.bases)))
         kept, self._class = self._class, Class(node.name, node, bases)
+        self.found.all_classes.append(self._class)
         self.found.classes.setdefault(node.name, self._class)
         self._body(node.body)
         self._class = kept
@@ -265,10 +281,19 @@ class _Reader:
             self._block = self._block.parent
 
     def _branch(self, node: ast.If) -> None:
+        """An "elif" is an "if" in an "else": a long row of them must not be a deep one of calls."""
+        kept = self._block
         self._expression(node.test, node)
         self._enter(node, "body", node.body)
-        # An "elif" is an "if" in an "else"; a long row of them would be a deep one of calls.
+        while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+            self._block = Block(node, self._block, "orelse")
+            node = self._statement = node.orelse[0]
+            if ast.If in self._wanted_nodes:
+                self._note(node, node)
+            self._expression(node.test, node)
+            self._enter(node, "body", node.body)
         self._enter(node, "orelse", node.orelse)
+        self._block = kept
 
     def _manage(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:

@@ -1,44 +1,166 @@
 """Reads the Python files under some paths and says what in them costs time or memory."""
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hasten.records.scan import ScanReport, ScanSummary
-from hasten.scan.analysis import Analysis, Rules, analyse
-from hasten.scan.files import python_files, read_text
+import msgspec
+
+from hasten.errors import HastenError
+from hasten.records.record import digest_of
+from hasten.records.scan import CodeFinding, Remark, ScanReport, ScanSummary, Spared
+from hasten.scan.analysis import Analysis
+from hasten.scan.cache import Cache
+from hasten.scan.choice import chosen, codes_of
+from hasten.scan.files import Excluded, python_files
+from hasten.scan.gather import Means, gather
 from hasten.scan.link import Tree
-from hasten.scan.registry import all_rules
+from hasten.scan.patterns import Patterns
 from hasten.scan.rule import Rule
+from hasten.scan.settings import Project
 
-MATTERS = ("torch", "pandas", "numpy", "lightning")
-"""A file in which none of these words stands has nothing to find."""
+LAST = "last"
+"""The key of what was told last: where nothing has changed since, it is told again."""
+COMMENT_WITHOUT_CODES = "`hasten: ignore` ignores nothing without codes, such as ignore[HST201]."
 
 
-def scan(paths: Sequence[Path], rules: Iterable[Rule] | None = None) -> ScanReport:
-    chosen = [each for each in all_rules() if each.default] if rules is None else list(rules)
-    looked = Rules.of(chosen)
-    analyses: dict[str, Analysis] = {}
-    unreadable: dict[str, str] = {}
-    files = python_files(paths)
-    for path in files:
-        name = path.as_posix()
-        text, failure = read_text(path)
-        if text is None:
-            unreadable[name] = failure
-        elif any(word in text for word in MATTERS):
-            analyses[name] = analyse(text, looked)
-            if analyses[name].failure:
-                unreadable[name] = analyses[name].failure
-    findings = Tree(analyses).findings({each.code: each for each in chosen})
-    findings.sort(key=lambda each: (each.path, each.line, each.column, each.code))
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """What analyses of many files come to, without those that are ignored in whole files."""
+
+    of: str
+    """Digest of all that it was worked out from."""
+    findings: tuple[CodeFinding, ...]
+    spared: tuple[Spared, ...]
+    remarks: tuple[Remark, ...]
+    failures: dict[str, str]
+
+
+def scan(
+    paths: Sequence[Path], project: Project | None = None, means: Means | None = None
+) -> ScanReport:
+    """``project`` says what to look for and where not to. Findings come in the order of files and
+    lines, whatever was cached and however many processes there were."""
+    project = project or Project(Path.cwd())
+    means = means or Means(Cache(None, ""))
+    settings = project.settings
+    rules = chosen(settings.select, settings.ignore)
+    files = python_files(paths, Excluded(project.folder, Patterns(settings.exclude)))
+    answers = gather(files.found, [rule.code for rule in rules], means)
+    contents = {
+        path: (each.key, each.analysis)
+        for path, each in answers.items()
+        if each.analysis is not None
+    }
+    told = _tell(contents, rules, project, means.cache)
+    means.cache.save()
+    unreadable = {_shown(path): each.failure for path, each in answers.items() if each.failure}
+    closed = {_shown(path): why for path, why in files.closed.items()}
     return ScanReport(
-        findings=tuple(findings),
+        findings=told.findings,
         summary=ScanSummary(
-            files=len(analyses),
-            skipped=len(files) - len(analyses),
-            unreadable=unreadable,
-            codes=dict(sorted(Counter(each.code for each in findings).items())),
-            severities=dict(Counter(each.severity for each in findings)),
+            files=len(contents) - len(told.failures),
+            skipped=len(answers) - len(contents) - len(unreadable),
+            unreadable=dict(sorted({**unreadable, **closed, **told.failures}.items())),
+            codes=dict(sorted(Counter(each.code for each in told.findings).items())),
+            severities=dict(Counter(each.severity for each in told.findings)),
+            rules=tuple(rule.code for rule in rules),
+            spared=told.spared,
+            remarks=told.remarks,
         ),
     )
+
+
+Contents = Mapping[Path, tuple[str, bytes]]
+"""Keys and analyses, still encoded: they are not looked at where nothing has changed."""
+
+
+def _tell(contents: Contents, rules: Sequence[Rule], project: Project, cache: Cache) -> Told:
+    shown = {path: _shown(path) for path in contents}
+    of = digest_of(
+        [
+            [(shown[path], key) for path, (key, _) in contents.items()],
+            [rule.code for rule in rules],
+            [str(project.folder), str(Path.cwd()), project.settings],
+        ]
+    )
+    last = cache.get(LAST)
+    if last is not None:
+        told = msgspec.msgpack.decode(last, type=Told)
+        if told.of == of:
+            return told
+    decoder = msgspec.msgpack.Decoder(Analysis)
+    analyses = {shown[path]: decoder.decode(encoded) for path, (_, encoded) in contents.items()}
+    unwanted = _unwanted(shown, project)
+    told = _link(analyses, unwanted, rules, of)
+    cache.put(LAST, msgspec.msgpack.encode(told))
+    return told
+
+
+def _link(
+    analyses: Mapping[str, Analysis],
+    unwanted: Mapping[str, frozenset[str]],
+    rules: Sequence[Rule],
+    of: str,
+) -> Told:
+    tree = Tree(analyses)
+    findings, spared = [], tree.seldom()
+    for each in tree.findings({rule.code: rule for rule in rules}):
+        if each.code in unwanted.get(each.path, ()):
+            continue
+        if _is_ignored(each, analyses[each.path]):
+            spared.append(Spared(code=each.code, path=each.path, line=each.line, reason="ignored"))
+        else:
+            findings.append(each)
+    return Told(
+        of=of,
+        findings=tuple(
+            sorted(findings, key=lambda each: (each.path, each.line, each.column, each.code))
+        ),
+        spared=tuple(sorted(spared, key=lambda each: (each.path, each.line, each.code))),
+        remarks=tuple(_remarks(analyses)),
+        failures={name: each.failure for name, each in analyses.items() if each.failure},
+    )
+
+
+def _unwanted(shown: Mapping[Path, str], project: Project) -> dict[str, frozenset[str]]:
+    """Codes that the project does not want to be told of a file."""
+    per_file = [
+        (Excluded(project.folder, Patterns([pattern])), frozenset(codes_of(codes)))
+        for pattern, codes in project.settings.per_file_ignores.items()
+    ]
+    return {
+        name: frozenset().union(*(codes for which, codes in per_file if which.covers(path)))
+        for path, name in shown.items()
+        if per_file
+    }
+
+
+def _is_ignored(finding: CodeFinding, analysis: Analysis) -> bool:
+    """By a comment on its first or on its last line."""
+    codes = {
+        code for line in (finding.line, finding.end_line) for code in analysis.ignored.get(line, ())
+    }
+    return any(code == finding.name or finding.code.startswith(code) for code in codes)
+
+
+def _remarks(analyses: Mapping[str, Analysis]) -> list[Remark]:
+    """On comments that do not do what they seem to."""
+    found = []
+    for name, analysis in analyses.items():
+        for line, codes in analysis.ignored.items():
+            if not codes:
+                found.append(Remark(path=name, line=line, message=COMMENT_WITHOUT_CODES))
+            for code in codes:
+                try:
+                    codes_of([code])
+                except HastenError as error:
+                    found.append(Remark(path=name, line=line, message=str(error)))
+    return found
+
+
+def _shown(path: Path) -> str:
+    """Relative to where one is, if it lies there; names that are no text are shown as such."""
+    folder = Path.cwd()
+    inner = path.relative_to(folder) if path.is_relative_to(folder) else path
+    return os.fsencode(inner.as_posix()).decode(errors="replace")

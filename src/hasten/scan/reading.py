@@ -1,0 +1,46 @@
+"""From a path to text; what cannot matter is not decoded."""
+
+import io
+import os
+import stat
+import tokenize
+from pathlib import Path
+
+MATTERS = (b"torch", b"numpy", b"pandas", b"lightning")
+"""A file in which none of these words stands has nothing to find."""
+MOST_BYTES = 3_000_000
+"""Larger files are written by programs, and their trees would take hundreds of megabytes."""
+
+
+class UnreadableError(Exception):
+    """Says why, in words that go after the file's name."""
+
+
+def read(path: Path) -> bytes:
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise UnreadableError("it is no regular file")
+            if about.st_size > MOST_BYTES:
+                raise UnreadableError(f"it has {about.st_size:,} bytes, over {MOST_BYTES:,}")
+            return file.read()
+    except OSError as error:
+        raise UnreadableError(error.strerror or str(error)) from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """For nobody to write to a pipe that has the name of a module."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def matters(content: bytes) -> bool:
+    return any(word in content for word in MATTERS)
+
+
+def decode(content: bytes) -> str:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+        return content.decode(encoding)
+    except (SyntaxError, ValueError, LookupError) as error:
+        raise UnreadableError(f"its encoding is not known: {error}") from error
