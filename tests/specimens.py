@@ -35,6 +35,7 @@ from hasten.records.saved_bench import (
     GateReport,
     SavedBench,
 )
+from hasten.records.scan import CodeCost, CodeFinding
 from hasten.records.training import (
     CheckpointEvent,
     EvaluationEvent,
@@ -248,6 +249,26 @@ INFERENCE = InferenceReport(
     ),
 )
 
+CODE = (
+    CodeCost(
+        finding=CodeFinding(
+            code="HST201",
+            name="item-in-hot-loop",
+            path="train.py",
+            line=41,
+            column=16,
+            end_line=41,
+            severity="medium",
+            message="`loss.item()` waits for the device",
+            why="Reading a number from the device waits.",
+            fix=None,
+            loop=None,
+        ),
+        cost_s=0.0021,
+        held_bytes=None,
+    ),
+)
+
 DIAGNOSED = Diagnosed(
     plan=NAIVE,
     measurement=Measurement(
@@ -268,6 +289,7 @@ DIAGNOSED = Diagnosed(
     limit="input-bound",
     why="40 % of a step is spent on data",
     findings=(FINDING,),
+    code=CODE,
     peak_bytes=5 << 20,
 )
 
@@ -454,6 +476,7 @@ PROFILE = ProfileReport(
         ),
     ),
     findings=(FINDING,),
+    code=CODE,
     notes=("the arithmetic of one operation was not counted: aten::odd",),
     trace=None,
     elapsed_s=31.0,

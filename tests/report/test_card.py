@@ -13,8 +13,11 @@ from hasten.records.recipe import Evidence
 from hasten.records.tuning import Aim
 from hasten.records.verdict import Check, MemoryClaim
 from hasten.report.card import tune_card
+from hasten.report.code import SHOWN
 from specimens import (
+    CODE,
     CONFIRMATION,
+    DIAGNOSED,
     FINDING,
     NOTHING_TO_GAIN,
     PROVEN,
@@ -26,6 +29,7 @@ from specimens import (
 
 replace = msgspec.structs.replace
 
+IN_CODE = "What to change in the code"
 TRIED = "Tried, each on top of what was kept before it"
 
 
@@ -40,6 +44,7 @@ def test_the_card_of_a_recipe_has_all_its_sections_in_order() -> None:
     assert list(sections(show(PROVEN))) == [
         "",
         "Why it was slow",
+        IN_CODE,
         TRIED,
         "Is it the same training?",
         "What it is worth",
@@ -58,6 +63,24 @@ def test_the_findings_say_why_with_their_place() -> None:
     (line,) = sections(show(PROVEN))["Why it was slow"]
     assert line.startswith("data-wait")
     assert "40 % of a step is spent waiting for the next batch  train.py:12" in line
+
+
+def test_lines_of_code_are_shown_with_what_they_cost_in_a_step() -> None:
+    line, more = sections(show(PROVEN))[IN_CODE]
+    assert line == "2.1 ms  HST201  `loss.item()` waits for the device  train.py:41"
+    assert more.startswith("hasten scan train.py tells why")
+    diagnosed = replace(DIAGNOSED, code=())
+    clean = replace(PROVEN, diagnosed=(diagnosed,))
+    assert IN_CODE not in sections(show(clean))
+
+
+def test_only_the_most_costly_lines_are_shown_and_the_rest_is_counted() -> None:
+    many = tuple(replace(CODE[0], cost_s=None) for _ in range(SHOWN + 3))
+    diagnosed = replace(DIAGNOSED, code=many)
+    *lines, more = sections(show(replace(PROVEN, diagnosed=(diagnosed,))))[IN_CODE]
+    assert len(lines) == SHOWN
+    assert lines[0].startswith("-  ")
+    assert more.startswith("3 more: hasten scan train.py")
 
 
 def test_all_that_was_tried_is_shown_the_losers_too() -> None:
@@ -128,7 +151,13 @@ def test_the_next_steps_of_a_recipe_can_be_copied() -> None:
 def test_nothing_to_gain_says_so_and_shows_what_was_tried() -> None:
     text = show(NOTHING_TO_GAIN)
     assert text.startswith("NOTHING TO GAIN  train.py:make_task: no change that was tried made")
-    assert list(sections(text)) == ["", "Why it was slow", TRIED, "Next"]
+    assert list(sections(text)) == [
+        "",
+        "Why it was slow",
+        IN_CODE,
+        TRIED,
+        "Next",
+    ]
     assert "at most 1.004x" in text
     assert "Nothing to apply" in text
     assert "hasten-out/evidence.json" in text

@@ -33,7 +33,7 @@ def test_it_has_the_sections_of_the_page_and_no_drawing() -> None:
     titles = re.findall(r"^### (.*)$", text, re.MULTILINE)
     assert titles[0] == "From naive to final"
     assert titles[-1] == "How to reproduce it"
-    assert len(titles) == 9
+    assert len(titles) == 10
     assert "<" not in text
 
 

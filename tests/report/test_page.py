@@ -29,6 +29,7 @@ TITLES = [
     "From naive to final",
     "Where a step's time went",
     "Why it was slow",
+    "What to change in the code",
     "Everything that was tried",
     "Is it the same training?",
     "Memory",
@@ -181,6 +182,11 @@ def test_the_findings_have_place_cost_bound_and_advice() -> None:
     assert "train.py:12 4.0 ms 1.67x Fetch whole batches at once." in text
     assert "updating the weights - 1.0 ms 1.11x" in text
     assert "No part of a step stands out." in show(with_findings(PROVEN))["Why it was slow"]
+
+
+def test_lines_of_code_stand_beside_the_plan() -> None:
+    text = show(RICH)["What to change in the code"]
+    assert "2.1 ms HST201 train.py:41 `loss.item()` waits for the device" in text
 
 
 def test_every_trial_is_in_one_of_two_tables_with_its_reason() -> None:

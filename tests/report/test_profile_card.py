@@ -41,6 +41,7 @@ def test_the_verdict_comes_first_then_what_to_do_then_the_figures() -> None:
         "Next",
         TIME,
         WAITS,
+        "What to change in the code",
         DEVICE,
         MEMORY,
         GAIN,

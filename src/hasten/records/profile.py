@@ -7,6 +7,7 @@ from hasten.records.finding import Finding, Place
 from hasten.records.measurement import Measurement
 from hasten.records.plan import Plan
 from hasten.records.record import Record
+from hasten.records.scan import CodeCost
 from hasten.records.traits import Traits
 
 SyncKind = Literal[
@@ -160,6 +161,8 @@ class ProfileReport(Record, frozen=True, kw_only=True):
     memory: PeakMemory | None
     bounds: tuple[Bound, ...]
     findings: tuple[Finding, ...]
+    code: tuple[CodeCost, ...]
+    """What a scan of the task's files points at, what costs most first."""
     notes: tuple[str, ...]
     """What could not be measured, and why."""
     trace: str | None

@@ -51,6 +51,16 @@ class CodeFinding(Record, frozen=True, kw_only=True):
     loop: HotLoop | None
 
 
+class CodeCost(Record, frozen=True, kw_only=True):
+    """A finding in code that was also measured. None where nothing was at its line."""
+
+    finding: CodeFinding
+    cost_s: float | None
+    """Seconds of a step that the host waits there for the device."""
+    held_bytes: int | None
+    """Of tensors that were made there, alive at the peak of a step."""
+
+
 class Spared(Record, frozen=True, kw_only=True):
     """A place like those of the findings that is left alone."""
 

@@ -9,6 +9,7 @@ from hasten.records.measurement import Measurement
 from hasten.records.plan import Plan
 from hasten.records.profile import Limit
 from hasten.records.record import Record, digest_of
+from hasten.records.scan import CodeCost
 from hasten.records.traits import Traits
 
 
@@ -53,6 +54,8 @@ class Diagnosed(Record, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     peak_bytes: int | None
     """Of tensors, at the peak of a step; None where it could not be followed."""
+    code: tuple[CodeCost, ...] = ()
+    """What a scan of the task's files points at, what costs most first; of the naive training."""
 
 
 class Worth(Record, frozen=True, kw_only=True):

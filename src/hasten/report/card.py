@@ -8,6 +8,8 @@ from rich.text import Text
 from hasten.records.recipe import Evidence
 from hasten.records.verdict import NumericsClaim
 from hasten.report.blocks import Tone
+from hasten.report.code import TITLE as CODE
+from hasten.report.code import code_table
 from hasten.report.text import printable
 from hasten.report.tuning import (
     NO_FINDINGS,
@@ -30,6 +32,8 @@ CARRY = " " * len("PROVEN  ")
 def tune_card(evidence: Evidence, out: str) -> RenderableType:
     sections: list[RenderableType] = [_verdict(evidence)]
     sections += _section("Why it was slow", _findings(evidence))
+    if evidence.naive().code:
+        sections += _section(CODE, code_table(evidence.naive().code))
     sections += _section("Tried, each on top of what was kept before it", _trials(evidence))
     if evidence.numerics is not None:
         sections += _section("Is it the same training?", _checks(evidence.numerics))

@@ -16,6 +16,7 @@ from hasten.records.profile import (
     SyncSite,
     Work,
 )
+from hasten.report.code import TITLE, code_table
 from hasten.report.shares import share_table
 from hasten.report.text import duration, printable, rate, size
 
@@ -52,6 +53,8 @@ def profile_card(report: ProfileReport) -> RenderableType:
     sections += _section("Next", _numbered(report.next))
     sections += _section(*_time(report))
     sections += _section(*_syncs(report))
+    if report.code:
+        sections += _section(TITLE, code_table(report.code))
     sections += _section("What the device does", _grid(_device(report)))
     sections += _section(*_memory(report.memory))
     sections += _section("What could be gained at most", _bounds(report.bounds))

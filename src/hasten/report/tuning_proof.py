@@ -6,6 +6,7 @@ from hasten.records.recipe import Evidence
 from hasten.records.trial import UNTRIED, Trial
 from hasten.report.blocks import Block, Cell, Chart, Commands, Section, Words, code, make_grid
 from hasten.report.charts import curves
+from hasten.report.code import TITLE, code_rows, more_of_it
 from hasten.report.environment import machine_rows
 from hasten.report.text import duration
 from hasten.report.tuning import (
@@ -49,6 +50,17 @@ def findings(evidence: Evidence) -> Section:
         blocks.append(Words("At most so many times faster would a step be if that took no time."))
     blocks += [Words(f"To {name} by hand: {words}") for name, words in by_hand(evidence)]
     return Section("Why it was slow", tuple(blocks))
+
+
+def code_changes(evidence: Evidence) -> list[Section]:
+    costs = evidence.naive().code
+    if not costs:
+        return []
+    rows = [
+        (cost, code(rule), code(place), message) for cost, rule, place, message in code_rows(costs)
+    ]
+    grid = make_grid(("of a step", "rule", "where", "what"), rows, figures=(0,))
+    return [Section(TITLE, (grid, Words(more_of_it(costs))))]
 
 
 def trials(evidence: Evidence) -> Section:

@@ -4,7 +4,14 @@ from hasten.records.recipe import Evidence
 from hasten.report.blocks import Section
 from hasten.report.text import duration
 from hasten.report.tuning import worth_of
-from hasten.report.tuning_proof import findings, reproduce, same_training, trials, untried
+from hasten.report.tuning_proof import (
+    code_changes,
+    findings,
+    reproduce,
+    same_training,
+    trials,
+    untried,
+)
 from hasten.report.tuning_speed import break_even, gain, memory, step_time
 from hasten.report.tuning_target import claimed, larger_batch
 
@@ -29,6 +36,7 @@ def tune_sections(evidence: Evidence, out: str) -> list[Section]:
         gain(evidence),
         step_time(evidence),
         findings(evidence),
+        *code_changes(evidence),
         trials(evidence),
         same_training(evidence),
         memory(evidence),

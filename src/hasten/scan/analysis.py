@@ -36,6 +36,10 @@ EVERYBODYS = words(
 """Methods that so many classes have that a call tells nothing of whose it is."""
 
 
+ALL_LINES = 1 << 30
+"""Where the module itself ends."""
+
+
 class Called(msgspec.Struct, frozen=True, array_like=True):
     """A call that may be of a function of the tree."""
 
@@ -55,6 +59,7 @@ class Defined(msgspec.Struct, frozen=True, array_like=True):
 
     name: str
     line: int
+    end_line: int
     heat: Heat
     """What its name says."""
     owner: str = ""
@@ -228,6 +233,7 @@ def _defined(function: Function, look: Look) -> Defined:
     return Defined(
         name=function.name,
         line=getattr(function.node, "lineno", 1),
+        end_line=getattr(function.node, "end_lineno", ALL_LINES),
         heat=look.heats.of_role(function),
         owner=owner.name if owner else "",
         bases=tuple(base.rpartition(".")[2] for base in owner.bases) if owner else (),

@@ -4,7 +4,7 @@ Names are followed as far as imports and class names tell; a method that is call
 unknown is taken for the one of its name only where the tree has hardly another.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hasten.records.finding import Place
@@ -35,8 +35,9 @@ class Reason:
 
 
 class Tree:
-    def __init__(self, analyses: Mapping[str, Analysis]) -> None:
-        """By path, with "/" between folders."""
+    def __init__(self, analyses: Mapping[str, Analysis], hot: Collection[Place] = ()) -> None:
+        """By path, with "/" between folders. ``hot`` are lines that are known to run every step,
+        and with them their functions."""
         self._analyses = analyses
         self._by_name: dict[str, list[Key]] = {}
         self._bases: dict[str, set[str]] = {}
@@ -50,9 +51,19 @@ class Tree:
         self.heat: dict[Key, Heat] = {}
         self.reasons: dict[Key, Reason] = {}
         self._called: dict[Key, list[Called]] = {}
-        self._spread()
+        self._spread([each for place in hot if (each := self._around(place)) is not None])
 
-    def _spread(self) -> None:
+    def _around(self, place: Place) -> Key | None:
+        """The innermost function that the line stands in."""
+        analysis = self._analyses.get(place.path)
+        found = [
+            (each.line, number)
+            for number, each in enumerate(analysis.functions if analysis else ())
+            if number and each.line <= place.line <= each.end_line
+        ]
+        return (place.path, max(found)[1]) if found else None
+
+    def _spread(self, hot: Sequence[Key]) -> None:
         open_: list[Key] = []
         for path, analysis in self._analyses.items():
             for number, function in enumerate(analysis.functions):
@@ -63,6 +74,9 @@ class Tree:
                 self._called.setdefault((path, call.caller), []).append(call)
                 if call.known >= Heat.STEP:
                     open_.append((path, call.caller))
+        for key in hot:
+            self.heat[key] = max(self.heat[key], Heat.STEP)
+            open_.append(key)
         seen: set[tuple[Key, Heat]] = set()
         while open_:
             key = open_.pop()

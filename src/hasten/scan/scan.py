@@ -2,12 +2,13 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from hasten.errors import HastenError
+from hasten.records.finding import Place
 from hasten.records.record import digest_of
 from hasten.records.scan import CodeFinding, Remark, ScanReport, ScanSummary, Spared
 from hasten.scan.analysis import Analysis
@@ -37,10 +38,14 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
 
 
 def scan(
-    paths: Sequence[Path], project: Project | None = None, means: Means | None = None
+    paths: Sequence[Path],
+    project: Project | None = None,
+    means: Means | None = None,
+    hot: Collection[Place] = (),
 ) -> ScanReport:
-    """``project`` says what to look for and where not to. Findings come in the order of files and
-    lines, whatever was cached and however many processes there were."""
+    """``project`` says what to look for and where not to; ``hot`` are lines that were seen to run
+    every step. Findings come in the order of files and lines, whatever was cached and however many
+    processes there were."""
     project = project or Project(Path.cwd())
     means = means or Means(Cache(None, ""))
     settings = project.settings
@@ -52,7 +57,7 @@ def scan(
         for path, each in answers.items()
         if each.analysis is not None
     }
-    told = _tell(contents, rules, project, means.cache)
+    told = _tell(contents, rules, project, means.cache, hot)
     means.cache.save()
     unreadable = {_shown(path): each.failure for path, each in answers.items() if each.failure}
     closed = {_shown(path): why for path, why in files.closed.items()}
@@ -75,13 +80,21 @@ Contents = Mapping[Path, tuple[str, bytes]]
 """Keys and analyses, still encoded: they are not looked at where nothing has changed."""
 
 
-def _tell(contents: Contents, rules: Sequence[Rule], project: Project, cache: Cache) -> Told:
+def _tell(
+    contents: Contents,
+    rules: Sequence[Rule],
+    project: Project,
+    cache: Cache,
+    hot: Collection[Place],
+) -> Told:
     shown = {path: _shown(path) for path in contents}
+    seen = [Place(path=_shown(Path(each.path)), line=each.line) for each in hot]
     of = digest_of(
         [
             [(shown[path], key) for path, (key, _) in contents.items()],
             [rule.code for rule in rules],
             [str(project.folder), str(Path.cwd()), project.settings],
+            seen,
         ]
     )
     last = cache.get(LAST)
@@ -92,18 +105,18 @@ def _tell(contents: Contents, rules: Sequence[Rule], project: Project, cache: Ca
     decoder = msgspec.msgpack.Decoder(Analysis)
     analyses = {shown[path]: decoder.decode(encoded) for path, (_, encoded) in contents.items()}
     unwanted = _unwanted(shown, project)
-    told = _link(analyses, unwanted, rules, of)
+    told = _link(Tree(analyses, seen), analyses, unwanted, rules, of)
     cache.put(LAST, msgspec.msgpack.encode(told))
     return told
 
 
 def _link(
+    tree: Tree,
     analyses: Mapping[str, Analysis],
     unwanted: Mapping[str, frozenset[str]],
     rules: Sequence[Rule],
     of: str,
 ) -> Told:
-    tree = Tree(analyses)
     findings, spared = [], tree.seldom()
     for each in tree.findings({rule.code: rule for rule in rules}):
         if each.code in unwanted.get(each.path, ()):

@@ -7,7 +7,9 @@ from hasten.measure.lab import Lab
 from hasten.measure.messages import Described
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.profile import Ceilings, Diagnosis, ProfileParts
+from hasten.records.scan import CodeCost
 from hasten.records.tuning import Diagnosed
+from hasten.tune.code import code_costs
 from hasten.tune.journal import Journal, Learnt
 
 Tell = Callable[[str], None]
@@ -56,4 +58,8 @@ class Examiner:
             why=found.why,
             findings=found.findings,
             peak_bytes=parts.memory.peak_bytes if parts.memory else None,
+            code=self._code_of(parts) if plan == NAIVE else (),
         )
+
+    def _code_of(self, parts: ProfileParts) -> tuple[CodeCost, ...]:
+        return code_costs(parts, self._described.task_place, self._described.model_place)

@@ -9,6 +9,7 @@ from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.profile import Diagnosis, ProfileReport
 from hasten.records.recipe import read_recipe
+from hasten.tune.code import code_costs
 from hasten.tune.examine import diagnosis_of
 
 
@@ -48,6 +49,7 @@ def profile(
         memory=parts.memory,
         bounds=found.bounds,
         findings=found.findings,
+        code=code_costs(parts, described.task_place, described.model_place),
         notes=parts.notes,
         trace=parts.trace,
         elapsed_s=time.monotonic() - began,

@@ -1,0 +1,51 @@
+"""Lines of code to change, as rows of a report."""
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hasten.records.scan import CodeCost
+from hasten.report.text import duration, printable, size
+
+TITLE = "What to change in the code"
+SHOWN = 8
+"""The most costly."""
+
+
+def code_rows(costs: Sequence[CodeCost]) -> list[tuple[str, str, str, str]]:
+    """What each costs in a step, its rule, its place, and what is wrong."""
+    return [
+        (
+            _cost(each),
+            each.finding.code,
+            f"{each.finding.path}:{each.finding.line}",
+            each.finding.message,
+        )
+        for each in costs[:SHOWN]
+    ]
+
+
+def more_of_it(costs: Sequence[CodeCost]) -> str:
+    """Where all of them are told."""
+    files = " ".join(sorted({each.finding.path for each in costs}))
+    more = f"{len(costs) - SHOWN} more: " if len(costs) > SHOWN else ""
+    return f"{more}hasten scan {files} tells why, and hasten explain CODE what to write instead."
+
+
+def code_table(costs: Sequence[CodeCost]) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for cost, code, place, message in code_rows(costs):
+        words = Text(printable(message)).append(printable(f"  {place}"), style="dim")
+        table.add_row(cost, code, words)
+    return Group(table, Text(printable(more_of_it(costs)), style="dim"))
+
+
+def _cost(each: CodeCost) -> str:
+    if each.cost_s is not None:
+        return duration(each.cost_s)
+    return "-" if each.held_bytes is None else size(each.held_bytes)
