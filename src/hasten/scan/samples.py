@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
-from hasten.scan.look import Look, argument, is_constant, keyword
+from hasten.scan.look import Look, argument, called_name, is_constant, keyword
 from hasten.scan.outline import Class, Function, Loop, Site
 from hasten.scan.vocabulary import words
 
@@ -61,13 +61,6 @@ def indexed_only(function: Function | None) -> ast.Subscript | None:
 def _index_of(function: Function) -> str:
     names = [name for name in function.parameters if name != "self"]
     return names[0] if len(names) == 1 else ""
-
-
-def called_name(call: ast.Call) -> str:
-    function = call.func
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
 
 
 def is_at(node: ast.AST, name: str) -> TypeGuard[ast.Subscript]:

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from hasten.records.scan import Severity
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import called_name, is_dataset
+from hasten.scan.samples import is_dataset
 
 PREPARES = re.compile(
     r"normali[sz]|standardi[sz]|process|prepare|featur|(^|_)(parse|fill|impute|encode|convert|pad"

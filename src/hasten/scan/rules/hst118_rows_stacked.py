@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import called_name, is_at, loop_of
+from hasten.scan.samples import is_at, loop_of
 from hasten.scan.vocabulary import words
 
 STACKS = words("stack cat concat concatenate array asarray vstack hstack column_stack tensor")

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, receiver
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import called_name, is_at, loop_of
+from hasten.scan.samples import is_at, loop_of
 from hasten.scan.vocabulary import words
 
 READS = words("load loadtxt genfromtxt fromfile from_numpy choice permutation tensor")

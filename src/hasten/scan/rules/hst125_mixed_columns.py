@@ -6,10 +6,9 @@ from typing import ClassVar
 
 from hasten.records.scan import Severity
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import called_name
 
 STACKS = ("column_stack", "hstack", "stack", "array", "concatenate", "c_")
 
