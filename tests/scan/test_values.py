@@ -72,3 +72,44 @@ def test_a_copy_to_a_device_is_told_from_a_cast(call: str, moves: bool) -> None:
     node = ast.parse(call, mode="eval").body
     assert isinstance(node, ast.Call)
     assert moves_to_device(node) is moves
+
+
+def given(text: str, expression: str, function: str) -> str:
+    """The source of what an expression on the function's last line was given."""
+    found = outline(ast.parse(text), (), ())
+    node = ast.parse(expression, mode="eval").body
+    for each in ast.walk(node):
+        if isinstance(each, ast.expr):
+            each.lineno = len(text.splitlines())
+    scope = found.function_named(function)
+    assert scope is not None
+    made = Values(found).given(node, scope)
+    return ast.unparse(made) if made is not None else ""
+
+
+def test_a_name_is_followed_to_the_expression_it_was_last_given() -> None:
+    text = "def f(x):\n    a = g(x)\n    a = h(x)\n    b = a\n    use(b)\n"
+    assert given(text, "b", "f") == "h(x)"
+
+
+def test_an_attribute_of_self_is_followed_to_what_a_method_gave_it() -> None:
+    text = (
+        "class A:\n    def __init__(self):\n        self.x = g()\n    def f(self):\n        use()\n"
+    )
+    assert given(text, "self.x", "A.f") == "g()"
+
+
+def test_what_a_parameter_or_a_loop_gives_is_unknown() -> None:
+    text = "def f(x):\n    for y in x:\n        use(y)\n"
+    assert given(text, "x", "f") == ""
+    assert given(text, "y", "f") == ""
+
+
+def test_any_other_expression_is_itself() -> None:
+    assert given("def f(x):\n    use(x)\n", "g(x)", "f") == "g(x)"
+
+
+def test_a_loop_holds_the_lines_of_its_body() -> None:
+    found = outline(ast.parse("for x in y:\n    a = x\n    b = a\nc = b\n"), (), ())
+    loop = found.functions[0].loops[0]
+    assert [line for line in range(1, 5) if loop.holds(line)] == [1, 2, 3]

@@ -123,7 +123,7 @@ class Heats:
     def _within(self, outer: Local, loop: Loop) -> Local:
         heat = self.kind_of(loop)
         if heat is None:
-            return Local(outer.known, outer.inner + (not self._goes_over_few(loop)))
+            return Local(outer.known, outer.inner + (not self.goes_over_few(loop)))
         return Local(heat) if heat >= outer.known else outer
 
     def kind_of(self, loop: Loop) -> Heat | None:
@@ -181,7 +181,7 @@ class Heats:
         last = _names(over)[-1:] or [""]
         return bool(re.search(r"(data)?loader|_dl$|^dl$|batches$|minibatches", last[0].lower()))
 
-    def _goes_over_few(self, loop: Loop) -> bool:
+    def goes_over_few(self, loop: Loop) -> bool:
         _, over = loop.header()
         if isinstance(over, ast.List | ast.Tuple | ast.Set | ast.Dict):
             return True

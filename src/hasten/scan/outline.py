@@ -102,6 +102,10 @@ class Loop:
         first = self.node.generators[0]
         return first.target, first.iter
 
+    def holds(self, line: int) -> bool:
+        """Whether a line is one of its header or its body."""
+        return self.node.lineno <= line <= (self.node.end_lineno or 0)
+
     def outwards(self) -> Iterator["Loop"]:
         loop: Loop | None = self
         while loop is not None:

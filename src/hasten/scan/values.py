@@ -126,6 +126,25 @@ class Values:
             scope = scope.parent
         return None, None
 
+    def given(self, node: ast.AST | None, function: Function) -> ast.expr | None:
+        """The expression that a name or an attribute of ``self`` was last given, names followed;
+        any other expression itself."""
+        for _ in range(DEPTH):
+            match node:
+                case ast.Name():
+                    binding, _ = self.definition(node.id, node.lineno, function)
+                case ast.Attribute(value=ast.Name(id="self")) if function.owner is not None:
+                    plain = (each for each, _ in function.owner.attributes.get(node.attr, ()))
+                    binding = next((each for each in plain if each.value is not None), None)
+                case ast.expr():
+                    return node
+                case _:
+                    return None
+            if binding is None or binding.how != "value":
+                return None
+            node = binding.value
+        return None
+
     def of_attribute(self, owner: Class, name: str) -> Value:
         """Of ``self.NAME``."""
         for binding, function in owner.attributes.get(name, ()):

@@ -1,0 +1,102 @@
+"""A data set that only indexes what is in memory."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.records.scan import Severity
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import indexed_only, sample_methods
+
+
+class RowByRow(Rule):
+    code = "HST104"
+    name = "dataset-indexes-row-by-row"
+    why = (
+        "Each sample costs a Python call, a view or a copy and a place in a list that is stacked"
+        " again, though the whole data is in memory and a batch could be indexed at once."
+    )
+    instead = (
+        "Make tensors of the data once, and add `__getitems__(self, indices)` or index with the"
+        " indices of a whole batch."
+    )
+    verify = "Compare the rows of a batch of both versions."
+    nodes = (ast.ClassDef,)
+    least = Heat.ONCE
+    severity: ClassVar[Severity | None] = "medium"
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+from torch.utils.data import Dataset
+
+class Rows(Dataset):
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, index):
+        x, y = self.x[index], self.y[index]  # !
+        return x, y
+
+class Columns(Dataset):
+    def __getitem__(self, index):
+        return {k: v[index] for k, v in self.x.items()}, self.y[index]  # !
+
+class Sparse(Dataset):
+    def __getitem__(self, i):
+        row = torch.from_numpy(self.x[i].toarray()[0]).float()  # !
+        return row
+
+class Plain:
+    def __len__(self):
+        return len(self.y)
+
+    def __getitem__(self, idx):
+        if self.y is None:
+            return torch.tensor(self.x[idx, :])  # !
+        return torch.tensor(self.x[idx, :]), self.y[idx]
+""",
+        """\
+import torch
+from torch.utils.data import Dataset
+
+class Images(Dataset):
+    def __getitem__(self, index):
+        return self.transform(load(self.paths[index])), self.y[index]
+
+class Texts(Dataset):
+    def __getitem__(self, index):
+        return self.texts[index], self.labels[index]
+
+class Records(Dataset):
+    def __getitem__(self, index):
+        record = self.records[index]
+        return record["x"], record["y"]
+
+class History:
+    def __getitem__(self, name):
+        return self.history[name]
+
+class Batches(Dataset):
+    def __getitem__(self, index):
+        return self.x[index]
+
+    def __getitems__(self, indices):
+        return self.x[indices]
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        for method in sample_methods(site, look):
+            owner = method.owner
+            first = indexed_only(method)
+            if first is None or owner is None or "__getitems__" in owner.methods:
+                continue
+            yield Found(
+                first, f"`{owner.name}` gives one row of `{look.source(first.value)}` a call"
+            )

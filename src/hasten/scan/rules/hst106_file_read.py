@@ -1,0 +1,108 @@
+"""Whole files that are read in a hot place."""
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import in_dataset
+from hasten.scan.vocabulary import words
+
+PARSED = words(
+    "read_csv read_parquet read_json read_excel read_feather read_pickle read_table loadtxt"
+    " genfromtxt loadmat File torch.load pickle.load json.load joblib.load yaml.load safe_load"
+)
+"""What takes far longer to read than to keep: also for a data set's sample."""
+MODULES = words("torch pickle json joblib yaml np numpy nib nibabel librosa torchaudio Image PIL")
+STATE = re.compile(r"check_?point|ckpt|weights|state|resume|model", re.IGNORECASE)
+
+
+class FileRead(Rule):
+    code = "HST106"
+    name = "file-read-in-hot-place"
+    why = (
+        "The step waits for the disk and for the decoding of a file, each time, in the process that"
+        " trains."
+    )
+    instead = (
+        "Read ahead in the workers of a loader, or read once before the loop and keep what was"
+        " decoded."
+    )
+    verify = "Compare a batch of both versions."
+    effort = "an hour"
+    risk = "what is kept takes memory"
+    calls = (
+        "imread", "read_image", "ReadImage", "open", "load", "loadtxt", "genfromtxt", "loadmat",
+        "read_csv", "read_parquet", "read_json", "read_excel", "read_feather", "read_pickle",
+        "read_table", "File", "safe_load", "decode_image", "decode_jpeg", "imdecode",
+    )  # fmt: skip
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import cv2
+import numpy as np
+from PIL import Image
+
+def imread(path):
+    return cv2.imread(path, -1)
+
+def get_batch(files, indices):
+    return [imread(files[i]) for i in indices]  # !
+
+def train(model, files, batch_size):
+    for start in range(0, len(files), batch_size):
+        x = get_batch(files, range(start, start + batch_size))
+        mask = np.load(files[start] + ".npy")  # !
+        with Image.open(files[start]) as image:  # !
+            model(x, mask, image)
+""",
+        """\
+import pandas as pd
+from torch.utils.data import Dataset
+
+class Tables(Dataset):
+    def __getitem__(self, index):
+        return pd.read_csv(self.paths[index])  # !
+""",
+        """\
+import cv2
+import torch
+from torch.utils.data import Dataset
+
+class Images(Dataset):
+    def __init__(self, files):
+        self.masks = [cv2.imread(each) for each in files]
+
+    def __getitem__(self, index):
+        return cv2.imread(self.files[index])
+
+def train(model, loader, path):
+    for step, batch in enumerate(loader):
+        model(batch).backward()
+        if step % 1000 == 0:
+            model.load_state_dict(torch.load(path))
+        with open("log.txt") as log:
+            log.write("step")
+        other = torch.load(f"{path}/checkpoint.pt")
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        called = look.dotted(site.node.func)
+        module, _, last = called.rpartition(".")
+        owner = module.rpartition(".")[2]
+        if last in ("load", "open") and owner not in MODULES:
+            return
+        if site.function.last_name in self.calls:  # its caller is named
+            return
+        if not site.node.args or STATE.search(look.source(site.node)):
+            return
+        least = None
+        if in_dataset(site):
+            if last not in PARSED and f"{owner}.{last}" not in PARSED:
+                return
+            least = Heat.ELEMENT
+        yield Found(site.node, f"`{look.source(site.node)}` reads a file each time", least=least)

@@ -1,0 +1,96 @@
+"""Preparation that gives the same each epoch, done for every sample anew."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.records.scan import Severity
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name
+from hasten.scan.outline import Function, Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import is_dataset
+
+PREPARES = re.compile(
+    r"normali[sz]|standardi[sz]|process|prepare|featur|(^|_)(parse|fill|impute|encode|convert|pad"
+    r"|compute|calc|calculate|extract|build|construct|scale|filter|clean|vectori[sz]e)(_|$)"
+    r"|resample|resize|spectrogram|mfcc|fbank|stft|wavelet|one_?hot|graph|neighbo|bgr|ycbcr"
+)
+RANDOM = re.compile(r"rand|aug|jitter|crop|flip|noise|mixup|drop|(^|_)sampl|file|path|key|dir")
+INDICES = frozenset(("idx", "index", "i", "item", "ix", "indices"))
+
+
+class PreparedAgain(Rule):
+    code = "HST107"
+    name = "sample-prepared-again-each-epoch"
+    why = (
+        "What depends on the stored sample alone comes out the same in every epoch, and is computed"
+        " for one sample at a time each time."
+    )
+    instead = (
+        "Prepare all samples once, as arrays, when the data set is made, or keep what came out."
+    )
+    verify = "Compare samples of both versions; they must not be random."
+    effort = "an hour"
+    risk = "what is kept takes memory"
+    nodes = (ast.ClassDef,)
+    least = Heat.ONCE
+    severity: ClassVar[Severity | None] = "medium"
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+from torch.utils.data import Dataset
+
+class Series(Dataset):
+    def __getitem__(self, idx):
+        x, mask = fill_and_get_mask(self.x[idx])  # !
+        sample = {  # !
+            "x": x,
+            "delta": parse_delta(mask),
+        }
+        self.process_path(idx)
+        return self.normalize(sample["x"]), sample  # !
+""",
+        """\
+import torch
+from torch.utils.data import Dataset
+
+class Series(Dataset):
+    def __init__(self, x):
+        self.x = normalize(x)
+
+    def __getitem__(self, idx):
+        x = random_resample(self.x[idx])
+        return x.normalize(), torch.nn.functional.one_hot(self.y[idx])
+
+    def write(self, path):
+        return preprocess(path)
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        owner = look.outline.classes.get(site.node.name)
+        if owner is None or owner.node is not site.node or not is_dataset(owner):
+            return
+        for name, method in owner.methods.items():
+            if not name.startswith("__init") and INDICES & method.parameters.keys():
+                yield from self._in_method(method, look)
+
+    def _in_method(self, method: Function, look: Look) -> Iterator[Found]:
+        for site in method.calls:
+            name = called_name(site.node)
+            if not PREPARES.search(name) or RANDOM.search(name):
+                continue
+            if self._is_own(site.node.func, look):
+                yield Found(site.statement, f"`{name}` prepares the same sample again each epoch")
+
+    def _is_own(self, called: ast.expr, look: Look) -> bool:
+        """A function or a method of the data set, not one of a tensor or of torch."""
+        if isinstance(called, ast.Name):
+            return not look.dotted(called).startswith(("torch", "numpy"))
+        if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
+            return False
+        base = called.value.id
+        module = look.outline.imports.get(base, "torch")
+        return base == "self" or not module.startswith(("torch", "numpy"))

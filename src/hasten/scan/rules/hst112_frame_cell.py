@@ -1,0 +1,79 @@
+"""Rows or cells of a frame, looked up one at a time."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look
+from hasten.scan.outline import Loop, Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import in_dataset
+
+LOOKUPS = ("iloc", "loc", "at", "iat")
+
+
+class FrameCell(Rule):
+    code = "HST112"
+    name = "frame-looked-up-row-by-row"
+    why = (
+        "Each lookup in a frame goes through its index and its types, and takes microseconds where"
+        " an array takes nanoseconds."
+    )
+    instead = "Take `.to_numpy()` or a tensor of the columns once, and index that."
+    verify = "Compare what both versions give."
+    nodes = (ast.Subscript,)
+    least = Heat.ONCE
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+from torch.utils.data import Dataset
+
+class Table(Dataset):
+    def __init__(self, frame):
+        self.frame = frame
+
+    def __getitem__(self, index):
+        row = self.frame.iloc[index]  # !
+        return row["x"], self.frame.loc[index, "y"]  # !
+
+def total(df):
+    for i in range(len(df)):
+        yield df.iloc[i]["x"]  # !
+    for i, name in enumerate(df.index):
+        df.loc[name, "y"] = i  # !
+""",
+        """\
+def split(df, parts):
+    train = df.iloc[:100]
+    for part in parts:
+        print(df.loc[df["part"] == part])
+    for name in df.columns:
+        print(df.loc[:, name])
+    return train, df.loc["first"]
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        lookup = site.node.value
+        if not isinstance(lookup, ast.Attribute) or lookup.attr not in LOOKUPS:
+            return
+        place = site.node.slice
+        first = place.elts[0] if isinstance(place, ast.Tuple) and place.elts else place
+        if not isinstance(first, ast.Name | ast.BinOp):
+            return
+        names = {each.id for each in ast.walk(first) if isinstance(each, ast.Name)}
+        if in_dataset(site):
+            counted = bool(names & site.function.parameters.keys())
+        else:
+            counted = any(names & _targets(loop) for loop in look.loops(site))
+        if counted:
+            yield Found(site.node, f"`{look.source(site.node)}` looks up one row at a time")
+
+
+def _targets(loop: Loop) -> set[str]:
+    target, _ = loop.header()
+    if target is None:
+        return set()
+    return {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}

@@ -1,0 +1,113 @@
+"""Membership that is searched for element by element."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name
+from hasten.scan.outline import COMPREHENSIONS, Site
+from hasten.scan.rule import Found, Rule
+
+LISTS = ("tolist", "to_list", "list", "sorted")
+COUNTS = ("range", "arange")
+GROWS = ("add", "append", "update", "extend")
+
+
+class SearchedList(Rule):
+    code = "HST115"
+    name = "list-searched-in-loop"
+    why = "`in` looks at one element of a list after the other, for each turn of the loop again."
+    instead = (
+        "Keep a `set`, or a boolean array that is indexed; draw all candidates at once and throw"
+        " away those that are taken."
+    )
+    verify = "Compare what both versions give from the same seed."
+    risk = "drawing in another order gives other random numbers"
+    nodes = (ast.Compare,)
+    least = Heat.ONCE
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import random
+import numpy as np
+
+def negative(history, count):
+    found = random.randint(1, count)
+    while found in history:  # !
+        found = random.randint(1, count)
+    return found
+
+def unseen(items, column):
+    known = column.tolist()
+    fresh = []
+    for item in items:
+        if item not in known:  # !
+            fresh.append(item)
+    return fresh
+
+def draw(groups, seen):
+    while groups:
+        left, right = groups.pop()
+        rest = [i for i in np.arange(left, right) if i not in seen]  # !
+        seen.update(rest)
+""",
+        """\
+def unseen(items, column, kinds, axes):
+    known = set(column.tolist())
+    for item in items:
+        if item not in known and item.kind in ["a", "b"] and item.name in kinds:
+            yield item
+        yield [i for i in range(3) if i not in axes]
+    names = [each.name for each in items]
+    return "x" in names
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        node: ast.Compare = site.node
+        if not isinstance(node.ops[0], ast.In | ast.NotIn) or site.loop is None:
+            return
+        within = node.comparators[0]
+        if self._redraws(site) or self._rescans(site) or self._is_list(within, site, look):
+            yield Found(node, f"`{look.source(node)}` searches `{look.source(within)}` each turn")
+
+    def _redraws(self, site: Site) -> bool:
+        """``while x in taken: x = random...``."""
+        loop, drawn = site.loop, site.node.left
+        if loop is None or not isinstance(loop.node, ast.While) or site.parent is not loop.node:
+            return False
+        given = site.function.bindings.get(drawn.id, ()) if isinstance(drawn, ast.Name) else ()
+        return any(
+            isinstance(each.value, ast.Call) and "rand" in ast.dump(each.value.func)
+            for each in given
+        )
+
+    def _rescans(self, site: Site) -> bool:
+        """``[i for i in range(n) if i not in taken]`` in a loop that takes more each turn."""
+        loop = site.loop
+        if loop is None or loop.outer is None or not isinstance(loop.node, COMPREHENSIONS):
+            return False
+        over = loop.header()[1]
+        if not isinstance(over, ast.Call) or called_name(over) not in COUNTS:
+            return False
+        taken = ast.dump(site.node.comparators[0])
+        return any(
+            called_name(each.node) in GROWS
+            and isinstance(each.node.func, ast.Attribute)
+            and ast.dump(each.node.func.value) == taken
+            for each in site.function.calls
+        )
+
+    def _is_list(self, node: ast.expr, site: Site, look: Look) -> bool:
+        """One of unknown length that was made before the loop."""
+        if not isinstance(node, ast.Name) or look.local(site).inner == 0:
+            return False
+        given = look.values.given(node, site.function)
+        if given is None or site.loop is None or given.lineno >= _outermost(site):
+            return False
+        return isinstance(given, ast.Call) and called_name(given) in LISTS
+
+
+def _outermost(site: Site) -> int:
+    return min(loop.line for loop in site.loop.outwards()) if site.loop is not None else 0

@@ -1,0 +1,136 @@
+"""Rows that a Python loop computes one by one, to be stacked again."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name
+from hasten.scan.outline import Loop, Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import is_at, loop_of
+from hasten.scan.vocabulary import words
+
+STACKS = words("stack cat concat concatenate array asarray vstack hstack column_stack tensor")
+
+
+class RowsStacked(Rule):
+    code = "HST118"
+    name = "rows-computed-one-by-one"
+    why = (
+        "Each row or moment costs a turn of the interpreter and several small arrays; the same on"
+        " the whole array is a few calls."
+    )
+    instead = (
+        "Compute on the whole array, with an axis for the rows; over time, `cumsum`,"
+        " `maximum.accumulate` and the like."
+    )
+    verify = "Compare the arrays of both versions."
+    effort = "an hour"
+    risk = "sums in another order round differently"
+    nodes = (ast.For,)
+    least = Heat.ONCE
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import numpy as np
+import torch
+
+def gaps(mask: np.ndarray, steps):
+    found = [np.zeros(3)]
+    for step in range(1, steps):  # !
+        found.append(np.ones(3) + (1 - mask[step - 1]) * found[-1])
+    return np.asarray(found)
+
+def all_gaps(masks: torch.Tensor):
+    found = []
+    for mask in masks:  # !
+        each = gaps(mask, 3)
+        found.append(each)
+    return torch.stack(found)
+""",
+        """\
+import numpy as np
+import torch
+from torch import nn
+
+class Recurrent(nn.Module):
+    def forward(self, x):
+        found = []
+        for step in range(x.shape[1]):
+            found.append(self.cell(x[:, step]) + 1)
+        return torch.stack(found)
+
+def read(paths, model, loader):
+    images = []
+    for path in paths:
+        images.append(np.load(path) + 1)
+    scores = []
+    for x, y in loader:
+        scores.append(model(x) - y)
+    names = []
+    for i in range(len(paths)):
+        names.append(paths[i])
+    few = []
+    for i in range(3):
+        few.append(np.ones(3) * scores[i])
+    return np.stack(images), torch.cat(scores), np.array(names), np.stack(few)
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        loop = loop_of(site)
+        if loop is None or loop.has_backward or look.heats.kind_of(loop) == Heat.EPOCH:
+            return
+        owner = site.function.owner
+        if (owner is not None and look.values.is_module(owner)) or look.heats.goes_over_few(loop):
+            return
+        for name, value in _appended(site.node):
+            if self._is_stacked(name, site) and self._is_rowwise(value, loop, site, look):
+                yield Found(site.node, f"`{name}` is computed row by row, and stacked again")
+                return
+
+    def _is_stacked(self, name: str, site: Site) -> bool:
+        return any(
+            called_name(each.node) in STACKS
+            and each.node.lineno > site.node.lineno
+            and bool(each.node.args)
+            and isinstance(each.node.args[0], ast.Name)
+            and each.node.args[0].id == name
+            for each in site.function.calls
+        )
+
+    def _is_rowwise(self, value: ast.expr, loop: Loop, site: Site, look: Look) -> bool:
+        """Over an array itself; over a range, arithmetic on what is at its place."""
+        target, over = loop.header()
+        if look.value(over, site).kind in ("array", "tensor"):
+            return isinstance(_made_in(loop, value), ast.Call | ast.BinOp)
+        if not isinstance(over, ast.Call) or called_name(over) != "range":
+            return False
+        return (
+            isinstance(value, ast.BinOp)
+            and isinstance(target, ast.Name)
+            and any(is_at(each, target.id) for each in ast.walk(value))
+        )
+
+
+def _made_in(loop: Loop, value: ast.expr) -> ast.expr:
+    """What a name was given in the loop; any other expression itself."""
+    if isinstance(value, ast.Name):
+        for binding in loop.function.bindings.get(value.id, ()):
+            if loop.holds(binding.line) and binding.value is not None and binding.how == "value":
+                return binding.value
+    return value
+
+
+def _appended(node: ast.For) -> Iterator[tuple[str, ast.expr]]:
+    for statement in node.body:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            call = statement.value
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr == "append"
+                and isinstance(call.func.value, ast.Name)
+                and len(call.args) == 1
+            ):
+                yield call.func.value.id, call.args[0]

@@ -1,0 +1,76 @@
+"""An array or a frame that grows in a loop."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+
+
+class GrownArray(Rule):
+    code = "HST120"
+    name = "array-grown-in-loop"
+    why = "Each turn copies all that was gathered so far: twice the turns take four times as long."
+    instead = "Append to a list, and join the parts once after the loop."
+    verify = "Compare the arrays of both versions."
+    calls = ("append", "concatenate", "vstack", "hstack", "concat", "row_stack", "column_stack")
+    least = Heat.ONCE
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import numpy as np
+import pandas as pd
+
+def gather(parts, frames):
+    found = np.empty((0, 3))
+    table = pd.DataFrame()
+    scores = np.array([])
+    for part in parts:
+        found = np.concatenate([found, part])  # !
+        scores = np.append(scores, part.sum())  # !
+    for frame in frames:
+        table = pd.concat((table, frame), ignore_index=True)  # !
+    return found, scores, table
+""",
+        """\
+import numpy as np
+
+def gather(parts, rates):
+    found = []
+    for part in parts:
+        found.append(part)
+        part = np.concatenate([part, part])
+    for _ in range(10):
+        rates = np.append(rates, rates[-1] / 2)
+    found = np.concatenate(found)
+    return found, rates
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        call: ast.Call = site.node
+        statement = site.statement
+        if site.loop is None or not isinstance(statement, ast.Assign) or not call.args:
+            return
+        if look.dotted(call.func).partition(".")[0] not in ("numpy", "np", "pandas", "pd"):
+            return
+        if statement.value is not site.node or look.heats.goes_over_few(site.loop):
+            return
+        first = call.args[0]
+        parts = first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
+        target = statement.targets[0]
+        if not isinstance(target, ast.Name) or _is_begun_in(site, target.id):
+            return
+        if any(isinstance(part, ast.Name) and part.id == target.id for part in parts):
+            yield Found(call, f"`{target.id}` is copied whole each time that it grows")
+
+
+def _is_begun_in(site: Site, name: str) -> bool:
+    """Whether each turn of the loop begins with another one."""
+    return any(
+        each.line != site.statement.lineno and site.loop is not None and site.loop.holds(each.line)
+        for each in site.function.bindings.get(name, ())
+    )

@@ -1,0 +1,146 @@
+"""What rules about data ask: is this class a data set, does it only index, how is a loader set."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeGuard
+
+from hasten.scan.look import Look, argument, called_name, is_constant, keyword
+from hasten.scan.outline import Class, Function, Loop, Site
+from hasten.scan.vocabulary import words
+
+LoaderTrouble = Literal["in memory", "no workers", "restarted", "unpinned"]
+
+CONVERTS = words(
+    "tensor as_tensor from_numpy FloatTensor LongTensor Tensor IntTensor array asarray float long"
+    " int bool half double to astype toarray todense items keys squeeze unsqueeze view reshape"
+    " flatten copy clone tuple list dict type zip detach"
+)
+"""Calls that a sample goes through unchanged but for its type."""
+TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image", "caption", "url")
+"""What a data set holds that has to be looked at one by one."""
+
+
+def is_dataset(owner: Class | None) -> bool:
+    """By its bases; without any, a class that has a length and can be indexed by a number."""
+    if owner is None:
+        return False
+    if any(base.endswith("Dataset") for base in owner.bases):
+        return True
+    if any(base != "object" for base in owner.bases) or "__len__" not in owner.methods:
+        return False
+    getitem = owner.methods.get("__getitem__")
+    return getitem is not None and _index_of(getitem) in ("idx", "index", "i", "item", "ix")
+
+
+def in_dataset(site: Site) -> bool:
+    """Whether it stands in what a data set does for its samples, not in how it is set up."""
+    function = site.function
+    return not function.last_name.startswith("__init") and is_dataset(function.owner)
+
+
+def indexed_only(function: Function | None) -> ast.Subscript | None:
+    """Of a ``__getitem__`` that does no more than index what is in memory: the first place."""
+    if function is None or not isinstance(function.node, ast.FunctionDef):
+        return None
+    index = _index_of(function)
+    first: ast.Subscript | None = None
+    for statement in function.node.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and called_name(node) not in CONVERTS:
+                return None
+            if isinstance(node, ast.For | ast.While | ast.With | ast.Try | ast.Raise):
+                return None
+            if isinstance(node, ast.Subscript):
+                if not _is_of_self(node, function) or _holds_text(node):
+                    return None
+                first = first or (node if _names(node.slice, index) else None)
+    return first
+
+
+def _index_of(function: Function) -> str:
+    names = [name for name in function.parameters if name != "self"]
+    return names[0] if len(names) == 1 else ""
+
+
+def is_at(node: ast.AST, name: str) -> TypeGuard[ast.Subscript]:
+    """``x[name]`` and ``x[:, name - 1]``."""
+    return isinstance(node, ast.Subscript) and _names(node.slice, name)
+
+
+def loop_of(site: Site) -> Loop | None:
+    """Of a ``for`` statement."""
+    return next((each for each in site.function.loops if each.node is site.node), None)
+
+
+def _names(node: ast.AST, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
+
+
+def _is_of_self(node: ast.Subscript, function: Function) -> bool:
+    """Of ``self.x[i]``, of ``v[i] for v in self.x`` and of what a call gave: not of ``d["x"]``."""
+    base = node.value
+    while isinstance(base, ast.Subscript):
+        base = base.value
+    if isinstance(base, ast.Name):
+        return any(each.how == "loop" for each in function.bindings.get(base.id, ()))
+    return True
+
+
+def _holds_text(node: ast.Subscript) -> bool:
+    name = node.value.attr.lower() if isinstance(node.value, ast.Attribute) else ""
+    return any(word in name for word in TEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderCall:
+    """``DataLoader(...)``, and what it could do better."""
+
+    call: ast.Call
+    dataset: str
+    """The name of the data set's class where it is known, else empty."""
+    in_memory: bool
+
+    @property
+    def trouble(self) -> LoaderTrouble | None:
+        if any(word.arg is None for word in self.call.keywords) or self._takes_batches():
+            return None
+        if self.in_memory:
+            return "in memory"
+        workers = argument(self.call, 5, "num_workers")
+        if workers is None or is_constant(workers, 0):
+            return "no workers"
+        if keyword(self.call, "persistent_workers") is None:
+            return "restarted"
+        return "unpinned" if argument(self.call, 7, "pin_memory") is None else None
+
+    def _takes_batches(self) -> bool:
+        """Whether the data set is asked for whole batches."""
+        return is_constant(argument(self.call, 1, "batch_size"), None)
+
+
+def read_loader(site: Site, look: Look) -> LoaderCall | None:
+    """None where it is no loader of torch's kind."""
+    call: ast.Call = site.node
+    given = argument(call, 0, "dataset")
+    if given is None:
+        return None
+    made = look.values.given(given, site.function)
+    dataset = look.dotted(made.func).rpartition(".")[2] if isinstance(made, ast.Call) else ""
+    return LoaderCall(call, dataset, dataset == "TensorDataset" or _only_indexes(dataset, look))
+
+
+def _only_indexes(name: str, look: Look) -> bool:
+    owner = look.outline.classes.get(name)
+    if owner is None or not is_dataset(owner):
+        return False
+    return indexed_only(owner.methods.get("__getitem__")) is not None
+
+
+def sample_methods(site: Site, look: Look) -> Iterator[Function]:
+    """Of a class definition that is a data set's: what gives a sample."""
+    owner = look.outline.classes.get(site.node.name)
+    if owner is not None and owner.node is site.node and is_dataset(owner):
+        method = owner.methods.get("__getitem__")
+        if method is not None:
+            yield method
