@@ -113,3 +113,25 @@ def test_a_loop_holds_the_lines_of_its_body() -> None:
     found = outline(ast.parse("for x in y:\n    a = x\n    b = a\nc = b\n"), (), ())
     loop = found.functions[0].loops[0]
     assert [line for line in range(1, 5) if loop.holds(line)] == [1, 2, 3]
+
+
+def test_a_statement_of_several_lines_still_sees_what_its_name_was_before() -> None:
+    text = """
+def step(x: "ndarray"):
+    x = (
+        x.reshape(3)
+    )
+    asked = x
+"""
+    assert value_of(text).kind == "array"
+
+
+def test_the_name_of_a_comprehension_is_its_own() -> None:
+    text = """
+import torch
+def step(x: int, loader):
+    asked = [x.sum() for x in [torch.ones(3, device="cuda")]]
+    after = x
+"""
+    assert value_of(text) == Value("list", "device", "tensor")
+    assert value_of(text, "after").kind == "number"

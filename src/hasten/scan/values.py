@@ -118,11 +118,12 @@ class Values:
         while scope is not None:
             bindings = scope.bindings.get(name, ())
             binding = _latest(bindings, line if scope is function else 1 << 30)
-            if name in scope.parameters:
-                is_above = binding is not None and (scope is not function or binding.line < line)
-                return binding if is_above else None, scope
-            if binding is not None:
+            if binding is not None and not (
+                name in scope.parameters and scope is function and _is_later(binding, line)
+            ):
                 return binding, scope
+            if name in scope.parameters:
+                return None, scope
             scope = scope.parent
         return None, None
 
@@ -469,6 +470,8 @@ class Values:
                 return NUMBER
             if name == "range" or name.endswith("trange"):
                 return NUMBER
+            if name.endswith((".items", ".keys")) and binding.place <= 0:
+                return UNKNOWN
             if name == "zip" and 0 <= binding.place < len(over.args):
                 given = self.of(over.args[binding.place], function)
         match given.kind:
@@ -606,12 +609,23 @@ def _names_device(node: ast.expr) -> bool:
     return False
 
 
+def _is_later(binding: Binding, line: int) -> bool:
+    return binding.within is None and binding.line >= line
+
+
 def _latest(bindings: "list[Binding] | tuple[()]", line: int) -> Binding | None:
-    """The last above the line; where there is none, the first below it: of a loop's last turn."""
-    above = [each for each in bindings if each.line < line and each.how != "changed"]
-    if above:
-        return above[-1]
-    return next((each for each in bindings if each.how != "changed"), None)
+    """The last above the line; where there is none, the first below it: of a loop's last turn.
+    What a comprehension binds is seen only in it, and there before all else."""
+    latest = first = None
+    for each in bindings:
+        if each.within is not None:
+            if each.within[0] <= line <= each.within[1]:
+                return each
+        elif each.how != "changed":
+            first = first or each
+            if each.line < line:
+                latest = each
+    return latest or first
 
 
 def _by_name(name: str) -> Value:

@@ -8,6 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.values import DEVICE_TENSOR
 
 
 class TensorCondition(Rule):
@@ -88,7 +89,7 @@ def train(model, loader, optimizer):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         for part in _parts(site.node.test):
             if _may_be_tensor(part) and self._waits(part, site, look):
-                least = Heat.ONCE if _reads_loop(part, site) else None
+                least = Heat.ONCE if self._reads_each(part, site, look) else None
                 yield Found(
                     part,
                     f"`{look.source(part)}` decides here, which waits for the device",
@@ -96,6 +97,10 @@ def train(model, loader, optimizer):
                     least,
                 )
                 return
+
+    def _reads_each(self, part: ast.expr, site: Site, look: Look) -> bool:
+        """Whether it surely reads one element after the other from the device."""
+        return look.value(part, site) == DEVICE_TENSOR and _reads_loop(part, site)
 
     def _waits(self, part: ast.expr, site: Site, look: Look) -> bool:
         if isinstance(part, ast.Compare):
@@ -133,7 +138,6 @@ def _may_be_tensor(part: ast.expr) -> bool:
 
 
 def _reads_loop(part: ast.expr, site: Site) -> bool:
-    """Whether it reads one element after the other of a tensor."""
     if site.loop is None:
         return False
     target, _ = site.loop.header()
