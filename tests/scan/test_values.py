@@ -135,3 +135,26 @@ def step(x: int, loader):
 """
     assert value_of(text) == Value("list", "device", "tensor")
     assert value_of(text, "after").kind == "number"
+
+
+def test_an_annotation_that_names_no_tensor_is_believed() -> None:
+    text = """
+from torch import nn
+class Net(nn.Module):
+    def forward(self, target: Target, labels: Optional[FloatTensor]):
+        asked = target
+        other = labels
+"""
+    assert value_of(text).kind == "unknown"
+    assert value_of(text, "other").kind == "tensor"
+
+
+def test_parts_of_what_a_model_gives_are_tensors() -> None:
+    text = """
+def step(model, x):
+    out = model(x)
+    asked = out.loss
+    shape = out.shape
+"""
+    assert value_of(text) == Value("tensor", "device")
+    assert value_of(text, "shape").kind == "unknown"

@@ -52,6 +52,8 @@ class Value(NamedTuple):
 UNKNOWN = Value("unknown")
 HOST_TENSOR, DEVICE_TENSOR = Value("tensor", "host"), Value("tensor", "device")
 TENSOR, NUMBER, ARRAY = Value("tensor"), Value("number"), Value("array", "host")
+MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.")
+"""Functions of these are no methods."""
 MODULE_BASES = ("Module", "LightningModule", "PreTrainedModel", "ModuleList", "Sequential")
 
 
@@ -241,7 +243,9 @@ class Values:
             return UNKNOWN
         base = self.of(node.value, function)
         if base.kind == "tensor":
-            if node.attr in vocabulary.ATTRIBUTES_OF_TENSORS:
+            if node.attr in vocabulary.ATTRIBUTES_OF_TENSORS or node.attr.endswith(
+                vocabulary.PARTS_OF_RESULTS
+            ):
                 return base
             return (
                 Value("device")
@@ -275,7 +279,7 @@ class Values:
     def _of_method(self, node: ast.Call, called: ast.Attribute, function: Function) -> Value | None:
         """None where the receiver does not tell."""
         dotted = self._outline.dotted(called)
-        if dotted.startswith(("torch.", "numpy.", "np.", "pandas.", "pd.")):
+        if dotted.startswith(MODULES):
             return None
         name = called.attr
         base = self.of(called.value, function)
@@ -330,6 +334,8 @@ class Values:
             return Value(
                 "list", self.of(node.args[0], function).where if node.args else "unknown", "tensor"
             )
+        if last in ("clip_grad_norm_", "clip_grad_norm"):
+            return DEVICE_TENSOR
         if last in vocabulary.OPTIMIZERS and ("optim" in dotted or dotted == last):
             return Value("optimizer")
         if last in vocabulary.LOADERS:
@@ -491,8 +497,8 @@ class Values:
         argument = function.parameters[name]
         if argument.annotation is not None:
             found = self._of_annotation(argument.annotation)
-            if found.kind != "unknown":
-                return found
+            if found.kind != "unknown" or not _mentions_tensor(argument.annotation):
+                return found if found.kind != "unknown" else _by_name(name)
         if vocabulary.is_tensor_parameter(name) and self._takes_tensors(function):
             return TENSOR
         return _by_name(name)
@@ -543,6 +549,14 @@ class Values:
         if last == "str":
             return Value("text")
         return UNKNOWN
+
+
+def _mentions_tensor(annotation: ast.expr) -> bool:
+    return any(
+        (isinstance(each, ast.Name) and each.id.endswith("Tensor"))
+        or (isinstance(each, ast.Attribute) and each.attr.endswith("Tensor"))
+        for each in ast.walk(annotation)
+    )
 
 
 def _of_constant(node: ast.Constant) -> Value:

@@ -26,12 +26,15 @@ class TensorCondition(Rule):
     nodes = (ast.If, ast.While, ast.IfExp, ast.Assert)
     examples: ClassVar[tuple[str, ...]] = (
         """\
+import math
 import torch
 
 def train(model, loader, optimizer):
     for x, y in loader:
         loss = model(x, y)
         if torch.isnan(loss):  # !
+            continue
+        if torch.equal(x.cuda(), y) or math.isnan(loss):  # !
             continue
         if not torch.isfinite(loss).all():  # !
             raise ValueError("loss")
@@ -67,7 +70,7 @@ class Masked(nn.Module):
     def forward(self, x, mask=None, mode="sum"):
         if mask is not None and x.shape[0] > 1:
             x = torch.where(mask, x, 0)
-        if x.dim() == 2 and len(x) > 3 and x.is_cuda:
+        if x.dim() == 2 and len(x) > 3 and x.is_cuda and not x.is_complex():
             x = x[None]
         assert x.size(-1) == 3
         lengths = x.sum(1).cpu()
@@ -112,6 +115,8 @@ def train(model, loader, optimizer):
             checked = receiver(part)
             if isinstance(checked, ast.Call) and called_name(checked) in FINITE:
                 return not look.dotted(checked.func).startswith(("numpy.", "np.", "math."))
+        if isinstance(part, ast.Call) and called_name(part) in (*FINITE, "equal", "allclose"):
+            return look.is_on_device(part.args[0] if part.args else receiver(part), site)
         return look.is_on_device(part, site)
 
 

@@ -34,6 +34,7 @@ def train(model, loader, optimizer):
         loss.backward()
         optimizer.step()
         losses.append(loss.detach().cpu().numpy())  # !
+        losses.extend(y.cuda().cpu().tolist())  # !
     return losses
 """,
         """\
@@ -101,7 +102,7 @@ def train(model, loader):
         name = called_name(call)
         if name == "batch_decode":
             owner = site.function.owner
-            if owner is not None and look.values.is_module(owner):
+            if owner is not None and look.values.is_module(owner) and not look.without_grad(site):
                 yield Found(call, f"`{look.source(call.func)}` reads its tokens from the device")
             return
         if not self._is_read(copied, name, site, look):
@@ -115,7 +116,7 @@ def train(model, loader):
         value = look.value(copied, site)
         if value.where == "host" or value.kind not in ("tensor", "batch", "unknown", "list"):
             return False
-        return name == "cpu" or value.kind == "tensor"
+        return name == "cpu" or look.is_on_device(copied, site)
 
     def _collects_results(self, site: Site, look: Look) -> bool:
         """Results of a prediction are wanted on the host, batch by batch."""
@@ -124,13 +125,13 @@ def train(model, loader):
         if _goes_over_list(site, look):
             return False
         name = site.function.last_name
-        if name.endswith("_step"):
+        if name.endswith("_step") or _is_per_element(site, look):
             return False
         return look.without_grad(site) or bool(PREDICTS.search(name))
 
 
 PREDICTS = re.compile(r"predict|infer|encode|embed|generat|sampl|transform|search|export|plot|save")
-AFTERWARDS = ("item", "tolist", "cpu")
+AFTERWARDS = ("item", "cpu")
 
 
 def _goes_over_list(site: Site, look: Look) -> bool:
@@ -139,6 +140,10 @@ def _goes_over_list(site: Site, look: Look) -> bool:
         return False
     _, over = site.loop.header()
     return look.value(over, site).kind == "list"
+
+
+def _is_per_element(site: Site, look: Look) -> bool:
+    return site.loop is not None and site.loop.is_statement and look.local(site).inner > 0
 
 
 def _goes_on(site: Site) -> bool:
