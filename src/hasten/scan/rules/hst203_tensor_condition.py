@@ -77,12 +77,15 @@ class Masked(nn.Module):
         return x if mode == "sum" or (lengths > 0).any() else None
 """,
         """\
+import math
 import torch
 
 def train(model, loader, optimizer):
     for step, (x, y) in enumerate(loader):
         loss = model(x, y)
         loss.backward()
+        if math.isnan(step):
+            break
         if step % 100 == 0:
             if torch.isnan(loss):
                 break
@@ -115,9 +118,14 @@ def train(model, loader, optimizer):
             checked = receiver(part)
             if isinstance(checked, ast.Call) and called_name(checked) in FINITE:
                 return not look.dotted(checked.func).startswith(("numpy.", "np.", "math."))
-        if isinstance(part, ast.Call) and called_name(part) in (*FINITE, "equal", "allclose"):
+        if isinstance(part, ast.Call) and self._gives_bool(part, look):
             return look.is_on_device(part.args[0] if part.args else receiver(part), site)
         return look.is_on_device(part, site)
+
+    def _gives_bool(self, part: ast.Call, look: Look) -> bool:
+        """``torch.equal(a, b)``, ``math.isnan(loss)``: no tensor, for which they wait."""
+        name = called_name(part)
+        return name in ("equal", "allclose") or (name in FINITE and not look.is_of_torch(part))
 
 
 FINITE = ("isnan", "isinf", "isfinite")
