@@ -85,3 +85,16 @@ class Agent:
 def test_a_loop_that_steps_an_environment_is_one_of_steps() -> None:
     assert heat_of_loop("while not done:\n    state, done = envs.step(act(state))") == Heat.STEP
     assert heat_of_loop("while not done:\n    scheduler.step()") is None
+
+
+@pytest.mark.parametrize(
+    ("definition", "heat"),
+    [
+        ("def focal_loss(logits, targets): ...", Heat.STEP),
+        ("def plot_loss(path): ...", Heat.ONCE),
+        ("def read(x): ...", Heat.ONCE),
+    ],
+)
+def test_a_loss_of_tensors_is_computed_every_step(definition: str, heat: Heat) -> None:
+    found = outline(ast.parse(definition), (), ())
+    assert Heats(found, Values(found)).of_role(found.functions[1]) == heat

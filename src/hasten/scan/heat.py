@@ -60,6 +60,7 @@ STEP_FUNCTIONS = words(
     " training_step_end on_validation_batch_end batch_step _train_step process_batch"
 )
 SAMPLE_FUNCTIONS = frozenset(("__getitem__", "__getitems__", "load_item", "load_sample"))
+LOSSES = re.compile(r"(^|_)(loss|criterion|accuracy|penalty)(_|$)")
 COLLATE = re.compile(r"collate")
 TRANSFORM_OWNERS = re.compile(r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer)$")
 
@@ -77,6 +78,8 @@ class Heats:
         name, owner = function.last_name, function.owner
         if isinstance(function.node, ast.Module):
             return Heat.ONCE
+        if LOSSES.search(name) and _takes_batch(function):
+            return Heat.STEP
         if any(site.loop is None and _is_backward(site.node.func) for site in function.calls):
             return Heat.STEP
         if name.startswith("forward") or name in STEP_FUNCTIONS:

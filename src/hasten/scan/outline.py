@@ -105,6 +105,14 @@ class Loop:
         first = self.node.generators[0]
         return first.target, first.iter
 
+    def changes(self, node: ast.expr) -> bool:
+        """Whether an expression uses a name that each turn gives another value."""
+        target, _ = self.header()
+        if target is None:
+            return False
+        names = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+        return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+
     def holds(self, line: int) -> bool:
         """Whether a line is one of its header or its body."""
         return self.node.lineno <= line <= (self.node.end_lineno or 0)

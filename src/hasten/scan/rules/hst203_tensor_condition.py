@@ -106,7 +106,11 @@ def train(model, loader, optimizer):
 
     def _reads_each(self, part: ast.expr, site: Site, look: Look) -> bool:
         """Whether it surely reads one element after the other from the device."""
-        return look.value(part, site) == DEVICE_TENSOR and _reads_loop(part, site)
+        return (
+            site.loop is not None
+            and look.value(part, site) == DEVICE_TENSOR
+            and site.loop.changes(part)
+        )
 
     def _waits(self, part: ast.expr, site: Site, look: Look) -> bool:
         if isinstance(part, ast.Compare):
@@ -148,11 +152,3 @@ def _may_be_tensor(part: ast.expr) -> bool:
     if isinstance(part, ast.Compare):
         return not isinstance(part.ops[0], ARE)
     return isinstance(part, ast.Call | ast.Subscript)
-
-
-def _reads_loop(part: ast.expr, site: Site) -> bool:
-    if site.loop is None:
-        return False
-    target, _ = site.loop.header()
-    names = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)} if target else ()
-    return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(part))
