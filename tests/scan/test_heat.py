@@ -70,3 +70,31 @@ def test_what_prepares_samples_is_told_from_what_trains(definition: str, prepare
 def test_a_methods_name_says_how_often_it_runs(name: str, heat: Heat) -> None:
     found = outline(ast.parse(f"class Mixer:\n    def {name}(self, x): ..."), (), ())
     assert Heats(found, Values(found)).of_role(found.functions[1]) == heat
+
+
+def test_a_function_that_goes_back_once_is_a_step() -> None:
+    text = """
+class Agent:
+    def learn(self, batch):
+        self.loss(batch).backward()
+"""
+    found = outline(ast.parse(text), (), ())
+    assert Heats(found, Values(found)).of_role(found.functions[1]) == Heat.STEP
+
+
+def test_a_loop_that_steps_an_environment_is_one_of_steps() -> None:
+    assert heat_of_loop("while not done:\n    state, done = envs.step(act(state))") == Heat.STEP
+    assert heat_of_loop("while not done:\n    scheduler.step()") is None
+
+
+@pytest.mark.parametrize(
+    ("definition", "heat"),
+    [
+        ("def focal_loss(logits, targets): ...", Heat.STEP),
+        ("def plot_loss(path): ...", Heat.ONCE),
+        ("def read(x): ...", Heat.ONCE),
+    ],
+)
+def test_a_loss_of_tensors_is_computed_every_step(definition: str, heat: Heat) -> None:
+    found = outline(ast.parse(definition), (), ())
+    assert Heats(found, Values(found)).of_role(found.functions[1]) == heat

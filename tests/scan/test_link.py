@@ -40,7 +40,7 @@ def test_a_method_is_found_through_several_classes_in_several_files() -> None:
 
 
 def test_a_line_that_was_seen_to_run_every_step_makes_its_function_hot() -> None:
-    text = "import torch\ndef loss_of(x):\n    y = x.sum()\n    return y.item()\n\nx = 1\n"
+    text = "import torch\ndef total_of(x):\n    y = x.sum()\n    return y.item()\n\nx = 1\n"
     rules = [Item()]
     analyses = {"loss.py": analyse(text, Rules.of(rules))}
     for line, found in ((3, [4]), (6, []), (99, [])):

@@ -113,3 +113,48 @@ def test_a_loop_holds_the_lines_of_its_body() -> None:
     found = outline(ast.parse("for x in y:\n    a = x\n    b = a\nc = b\n"), (), ())
     loop = found.functions[0].loops[0]
     assert [line for line in range(1, 5) if loop.holds(line)] == [1, 2, 3]
+
+
+def test_a_statement_of_several_lines_still_sees_what_its_name_was_before() -> None:
+    text = """
+def step(x: "ndarray"):
+    x = (
+        x.reshape(3)
+    )
+    asked = x
+"""
+    assert value_of(text).kind == "array"
+
+
+def test_the_name_of_a_comprehension_is_its_own() -> None:
+    text = """
+import torch
+def step(x: int, loader):
+    asked = [x.sum() for x in [torch.ones(3, device="cuda")]]
+    after = x
+"""
+    assert value_of(text) == Value("list", "device", "tensor")
+    assert value_of(text, "after").kind == "number"
+
+
+def test_an_annotation_that_names_no_tensor_is_believed() -> None:
+    text = """
+from torch import nn
+class Net(nn.Module):
+    def forward(self, target: Target, labels: Optional[FloatTensor]):
+        asked = target
+        other = labels
+"""
+    assert value_of(text).kind == "unknown"
+    assert value_of(text, "other").kind == "tensor"
+
+
+def test_parts_of_what_a_model_gives_are_tensors() -> None:
+    text = """
+def step(model, x):
+    out = model(x)
+    asked = out.loss
+    shape = out.shape
+"""
+    assert value_of(text) == Value("tensor", "device")
+    assert value_of(text, "shape").kind == "unknown"

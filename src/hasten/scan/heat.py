@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from hasten.scan.outline import COMPREHENSIONS, Function, Loop, Outline, Site
+from hasten.scan.outline import COMPREHENSIONS, STEPS, Function, Loop, Outline, Site
 from hasten.scan.values import Values
-from hasten.scan.vocabulary import words
+from hasten.scan.vocabulary import is_tensor_parameter, words
 
 
 class Heat(IntEnum):
@@ -60,6 +60,7 @@ STEP_FUNCTIONS = words(
     " training_step_end on_validation_batch_end batch_step _train_step process_batch"
 )
 SAMPLE_FUNCTIONS = frozenset(("__getitem__", "__getitems__", "load_item", "load_sample"))
+LOSSES = re.compile(r"(^|_)(loss|criterion|accuracy|penalty)(_|$)")
 COLLATE = re.compile(r"collate")
 TRANSFORM_OWNERS = re.compile(r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer)$")
 
@@ -77,6 +78,10 @@ class Heats:
         name, owner = function.last_name, function.owner
         if isinstance(function.node, ast.Module):
             return Heat.ONCE
+        if LOSSES.search(name) and _takes_batch(function):
+            return Heat.STEP
+        if any(site.loop is None and _is_backward(site.node.func) for site in function.calls):
+            return Heat.STEP
         if name.startswith("forward") or name in STEP_FUNCTIONS:
             return Heat.STEP
         if owner is not None and name in SAMPLE_FUNCTIONS:
@@ -84,7 +89,9 @@ class Heats:
         if COLLATE.search(name) and name != "__init__":
             return Heat.STEP
         if owner is not None and name == "__call__":
-            return Heat.ELEMENT if TRANSFORM_OWNERS.search(owner.name) else Heat.STEP
+            if TRANSFORM_OWNERS.search(owner.name):
+                return Heat.ELEMENT
+            return Heat.STEP if _takes_batch(function) else Heat.ONCE
         if (
             owner is not None
             and name == "step"
@@ -160,7 +167,7 @@ class Heats:
         return None
 
     def _calls_model(self, loop: Loop) -> bool:
-        """Whether its own body runs a model, whatever it goes over."""
+        """Whether its own body runs a model or an environment, whatever it goes over."""
         return any(
             site.loop is loop and self._is_model(site.node.func, loop.function)
             for site in loop.function.calls
@@ -169,6 +176,8 @@ class Heats:
     def _is_model(self, called: ast.expr, function: Function) -> bool:
         if not isinstance(called, ast.Name | ast.Attribute):
             return False
+        if isinstance(called, ast.Attribute) and called.attr == "step":
+            return "env" in " ".join(_names(called.value))
         last = called.id if isinstance(called, ast.Name) else called.attr
         if not last.islower():
             return False
@@ -193,6 +202,16 @@ class Heats:
         if self._values.of(over, loop.function).kind in ("module", "dict", "batch"):
             return True
         return any(FEW.search(each.lower()) for each in _names(over))
+
+
+def _is_backward(called: ast.expr) -> bool:
+    return isinstance(called, ast.Attribute) and called.attr in STEPS
+
+
+def _takes_batch(function: Function) -> bool:
+    return any(
+        each in ("X", "batch") or is_tensor_parameter(each.lower()) for each in function.parameters
+    )
 
 
 def _is_range(node: ast.expr) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from hasten.scan import vocabulary
 from hasten.scan.heat import Heats, Local
 from hasten.scan.outline import Function, Loop, Outline, Site
-from hasten.scan.values import Value, Values
+from hasten.scan.values import TENSOR, Value, Values
 from hasten.scan.vocabulary import words
 
 NO_GRAD = ("no_grad", "inference_mode")
@@ -55,9 +55,9 @@ class Look:
         """Whether it is a tensor that may lie on a device; where samples are prepared, one of which
         nothing is known does not."""
         value = self.value(node, site)
-        if value.kind != "tensor" or value.where == "host":
-            return False
-        return value.where == "device" or not self.prepares_data(site)
+        if value.where == "device":
+            return value.kind in ("tensor", "batch")
+        return value == TENSOR and not self.prepares_data(site)
 
     def is_mask(self, node: ast.AST, site: Site) -> bool:
         """Whether it is a tensor of booleans, as far as the function tells."""
@@ -85,6 +85,8 @@ class Look:
         ``(torch.ones(3) * 2).long()``; a name is followed to what it was given in the function."""
         while True:
             match node:
+                case ast.Call(args=[value, *_]) if called_name(node) == "Variable":
+                    node = value
                 case ast.Call(func=ast.Attribute(value=value)) if not self.is_of_torch(node):
                     node = value
                 case ast.BinOp(left=value) | ast.Subscript(value=value):

@@ -21,11 +21,14 @@ class Binding:
     """A name that gets a value."""
 
     line: int
+    """The last of the statement: what stands on it and above still sees what was there before."""
     value: ast.expr | None
     how: How = "value"
     """"item": one of those that ``value`` unpacks into; "loop": each of those that it gives."""
     place: int = 0
     """Of an item or a loop's target that unpacks: which."""
+    within: tuple[int, int] | None = None
+    """Lines of the comprehension or lambda that alone sees it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -101,6 +104,14 @@ class Loop:
             return self.node.target, self.node.iter
         first = self.node.generators[0]
         return first.target, first.iter
+
+    def changes(self, node: ast.expr) -> bool:
+        """Whether an expression uses a name that each turn gives another value."""
+        target, _ = self.header()
+        if target is None:
+            return False
+        names = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+        return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
 
     def holds(self, line: int) -> bool:
         """Whether a line is one of its header or its body."""
@@ -192,6 +203,7 @@ class _Reader:
         self._loop: Loop | None = None
         self._block: Block | None = None
         self._statement: ast.stmt = ast.Pass()
+        self._within_lines: tuple[int, int] | None = None
 
     def read(self) -> None:
         self._body(self.found.tree.body)
@@ -352,7 +364,7 @@ class _Reader:
 
     def _bind(self, target: ast.expr, value: ast.expr | None, how: How, place: int = -1) -> None:
         if isinstance(target, ast.Name):
-            binding = Binding(target.lineno, value, how, place)
+            binding = Binding(_last_line(target, value, how), value, how, place, self._within_lines)
             self._function.bindings.setdefault(target.id, []).append(binding)
         elif isinstance(target, ast.Tuple | ast.List):
             values = value.elts if isinstance(value, ast.Tuple | ast.List) else None
@@ -446,7 +458,9 @@ class _Reader:
         loop = self._begin_loop(node)
         self._block = Block(node, self._block, "body")
         for number, each in enumerate(node.generators):
+            self._within_lines = _lines(node)
             self._bind(each.target, each.iter, "loop")
+            self._within_lines = None
             if number:
                 self._expression(each.iter, node)
             for condition in each.ifs:
@@ -462,12 +476,23 @@ class _Reader:
     def _lambda(self, node: ast.Lambda) -> None:
         """As a part of the function that it stands in, where it mostly runs."""
         for each in (*node.args.args, *node.args.kwonlyargs):
-            self._function.bindings.setdefault(each.arg, []).append(Binding(node.lineno, None))
+            binding = Binding(node.lineno, None, within=_lines(node))
+            self._function.bindings.setdefault(each.arg, []).append(binding)
         self._expression(node.body, node)
 
     def _note(self, node: ast.AST, parent: ast.AST) -> None:
         site = Site(node, parent, self._statement, self._function, self._loop, self._block)
         self.found.nodes.setdefault(node.__class__, []).append(site)
+
+
+def _lines(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.end_lineno or node.lineno
+
+
+def _last_line(target: ast.Name, value: ast.expr | None, how: How) -> int:
+    if value is None or how in ("loop", "with"):
+        return target.lineno
+    return value.end_lineno or target.lineno
 
 
 _COMPREHENDS = frozenset(COMPREHENSIONS)

@@ -52,6 +52,8 @@ class Value(NamedTuple):
 UNKNOWN = Value("unknown")
 HOST_TENSOR, DEVICE_TENSOR = Value("tensor", "host"), Value("tensor", "device")
 TENSOR, NUMBER, ARRAY = Value("tensor"), Value("number"), Value("array", "host")
+MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.")
+"""Functions of these are no methods."""
 MODULE_BASES = ("Module", "LightningModule", "PreTrainedModel", "ModuleList", "Sequential")
 
 
@@ -118,11 +120,12 @@ class Values:
         while scope is not None:
             bindings = scope.bindings.get(name, ())
             binding = _latest(bindings, line if scope is function else 1 << 30)
-            if name in scope.parameters:
-                is_above = binding is not None and (scope is not function or binding.line < line)
-                return binding if is_above else None, scope
-            if binding is not None:
+            if binding is not None and not (
+                name in scope.parameters and scope is function and _is_later(binding, line)
+            ):
                 return binding, scope
+            if name in scope.parameters:
+                return None, scope
             scope = scope.parent
         return None, None
 
@@ -240,7 +243,9 @@ class Values:
             return UNKNOWN
         base = self.of(node.value, function)
         if base.kind == "tensor":
-            if node.attr in vocabulary.ATTRIBUTES_OF_TENSORS:
+            if node.attr in vocabulary.ATTRIBUTES_OF_TENSORS or node.attr.endswith(
+                vocabulary.PARTS_OF_RESULTS
+            ):
                 return base
             return (
                 Value("device")
@@ -274,7 +279,7 @@ class Values:
     def _of_method(self, node: ast.Call, called: ast.Attribute, function: Function) -> Value | None:
         """None where the receiver does not tell."""
         dotted = self._outline.dotted(called)
-        if dotted.startswith(("torch.", "numpy.", "np.", "pandas.", "pd.")):
+        if dotted.startswith(MODULES):
             return None
         name = called.attr
         base = self.of(called.value, function)
@@ -329,6 +334,8 @@ class Values:
             return Value(
                 "list", self.of(node.args[0], function).where if node.args else "unknown", "tensor"
             )
+        if last in ("clip_grad_norm_", "clip_grad_norm"):
+            return DEVICE_TENSOR
         if last in vocabulary.OPTIMIZERS and ("optim" in dotted or dotted == last):
             return Value("optimizer")
         if last in vocabulary.LOADERS:
@@ -469,6 +476,8 @@ class Values:
                 return NUMBER
             if name == "range" or name.endswith("trange"):
                 return NUMBER
+            if name.endswith((".items", ".keys")) and binding.place <= 0:
+                return UNKNOWN
             if name == "zip" and 0 <= binding.place < len(over.args):
                 given = self.of(over.args[binding.place], function)
         match given.kind:
@@ -488,8 +497,8 @@ class Values:
         argument = function.parameters[name]
         if argument.annotation is not None:
             found = self._of_annotation(argument.annotation)
-            if found.kind != "unknown":
-                return found
+            if found.kind != "unknown" or not _mentions_tensor(argument.annotation):
+                return found if found.kind != "unknown" else _by_name(name)
         if vocabulary.is_tensor_parameter(name) and self._takes_tensors(function):
             return TENSOR
         return _by_name(name)
@@ -540,6 +549,14 @@ class Values:
         if last == "str":
             return Value("text")
         return UNKNOWN
+
+
+def _mentions_tensor(annotation: ast.expr) -> bool:
+    return any(
+        (isinstance(each, ast.Name) and each.id.endswith("Tensor"))
+        or (isinstance(each, ast.Attribute) and each.attr.endswith("Tensor"))
+        for each in ast.walk(annotation)
+    )
 
 
 def _of_constant(node: ast.Constant) -> Value:
@@ -606,12 +623,23 @@ def _names_device(node: ast.expr) -> bool:
     return False
 
 
+def _is_later(binding: Binding, line: int) -> bool:
+    return binding.within is None and binding.line >= line
+
+
 def _latest(bindings: "list[Binding] | tuple[()]", line: int) -> Binding | None:
-    """The last above the line; where there is none, the first below it: of a loop's last turn."""
-    above = [each for each in bindings if each.line < line and each.how != "changed"]
-    if above:
-        return above[-1]
-    return next((each for each in bindings if each.how != "changed"), None)
+    """The last above the line; where there is none, the first below it: of a loop's last turn.
+    What a comprehension binds is seen only in it, and there before all else."""
+    latest = first = None
+    for each in bindings:
+        if each.within is not None:
+            if each.within[0] <= line <= each.within[1]:
+                return each
+        elif each.how != "changed":
+            first = first or each
+            if each.line < line:
+                latest = each
+    return latest or first
 
 
 def _by_name(name: str) -> Value:

@@ -26,6 +26,7 @@ MADE_ON_HOST = words(
 TENSOR_GIVES_NO_TENSOR = words(
     "item tolist numpy size dim numel stride ndimension is_contiguous element_size data_ptr"
     " backward is_floating_point get_device nelement storage register_hook requires_grad_"
+    " is_complex is_signed is_leaf is_set_to _nnz sparse_dim dense_dim is_same_size equal allclose"
     " is_pinned is_cuda chunk split unbind type share_memory_"
 )
 TENSOR_METHODS = words(
@@ -45,6 +46,8 @@ ONLY_TENSORS_HAVE = words(
 )
 
 ATTRIBUTES_OF_TENSORS = words("T mT H grad data real imag")
+PARTS_OF_RESULTS = ("loss", "logits", "output", "scores", "hidden_state", "values", "indices")
+"""How attributes end of what models and ``torch.max`` give, where they are tensors."""
 PLAIN_ATTRIBUTES_OF_TENSORS = words(
     "shape ndim dtype device layout is_cuda requires_grad is_sparse names itemsize nbytes"
 )

@@ -8,6 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.values import DEVICE_TENSOR
 
 
 class TensorCondition(Rule):
@@ -25,12 +26,15 @@ class TensorCondition(Rule):
     nodes = (ast.If, ast.While, ast.IfExp, ast.Assert)
     examples: ClassVar[tuple[str, ...]] = (
         """\
+import math
 import torch
 
 def train(model, loader, optimizer):
     for x, y in loader:
         loss = model(x, y)
         if torch.isnan(loss):  # !
+            continue
+        if torch.equal(x.cuda(), y) or math.isnan(loss):  # !
             continue
         if not torch.isfinite(loss).all():  # !
             raise ValueError("loss")
@@ -66,19 +70,22 @@ class Masked(nn.Module):
     def forward(self, x, mask=None, mode="sum"):
         if mask is not None and x.shape[0] > 1:
             x = torch.where(mask, x, 0)
-        if x.dim() == 2 and len(x) > 3 and x.is_cuda:
+        if x.dim() == 2 and len(x) > 3 and x.is_cuda and not x.is_complex():
             x = x[None]
         assert x.size(-1) == 3
         lengths = x.sum(1).cpu()
         return x if mode == "sum" or (lengths > 0).any() else None
 """,
         """\
+import math
 import torch
 
 def train(model, loader, optimizer):
     for step, (x, y) in enumerate(loader):
         loss = model(x, y)
         loss.backward()
+        if math.isnan(step):
+            break
         if step % 100 == 0:
             if torch.isnan(loss):
                 break
@@ -88,7 +95,7 @@ def train(model, loader, optimizer):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         for part in _parts(site.node.test):
             if _may_be_tensor(part) and self._waits(part, site, look):
-                least = Heat.ONCE if _reads_loop(part, site) else None
+                least = Heat.ONCE if self._reads_each(part, site, look) else None
                 yield Found(
                     part,
                     f"`{look.source(part)}` decides here, which waits for the device",
@@ -96,6 +103,14 @@ def train(model, loader, optimizer):
                     least,
                 )
                 return
+
+    def _reads_each(self, part: ast.expr, site: Site, look: Look) -> bool:
+        """Whether it surely reads one element after the other from the device."""
+        return (
+            site.loop is not None
+            and look.value(part, site) == DEVICE_TENSOR
+            and site.loop.changes(part)
+        )
 
     def _waits(self, part: ast.expr, site: Site, look: Look) -> bool:
         if isinstance(part, ast.Compare):
@@ -107,7 +122,14 @@ def train(model, loader, optimizer):
             checked = receiver(part)
             if isinstance(checked, ast.Call) and called_name(checked) in FINITE:
                 return not look.dotted(checked.func).startswith(("numpy.", "np.", "math."))
+        if isinstance(part, ast.Call) and self._gives_bool(part, look):
+            return look.is_on_device(part.args[0] if part.args else receiver(part), site)
         return look.is_on_device(part, site)
+
+    def _gives_bool(self, part: ast.Call, look: Look) -> bool:
+        """``torch.equal(a, b)``, ``math.isnan(loss)``: no tensor, for which they wait."""
+        name = called_name(part)
+        return name in ("equal", "allclose") or (name in FINITE and not look.is_of_torch(part))
 
 
 FINITE = ("isnan", "isinf", "isfinite")
@@ -130,12 +152,3 @@ def _may_be_tensor(part: ast.expr) -> bool:
     if isinstance(part, ast.Compare):
         return not isinstance(part.ops[0], ARE)
     return isinstance(part, ast.Call | ast.Subscript)
-
-
-def _reads_loop(part: ast.expr, site: Site) -> bool:
-    """Whether it reads one element after the other of a tensor."""
-    if site.loop is None:
-        return False
-    target, _ = site.loop.header()
-    names = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)} if target else ()
-    return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(part))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, argument, called_name, is_constant, keyword, receiver
 from hasten.scan.outline import COMPREHENSIONS, Site
 from hasten.scan.rule import Found, Rule
 
@@ -22,7 +22,7 @@ class CopyToHost(Rule):
         "Collect on the device and copy once after the loop, or compute what is wanted there;"
         " for large results `.to('cpu', non_blocking=True)` into pinned memory, read a step later."
     )
-    calls = ("cpu", "tolist", "batch_decode")
+    calls = ("cpu", "to", "tolist", "batch_decode")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -34,6 +34,8 @@ def train(model, loader, optimizer):
         loss.backward()
         optimizer.step()
         losses.append(loss.detach().cpu().numpy())  # !
+        losses.extend(y.cuda().cpu().tolist())  # !
+        losses.append(loss.to("cpu"))  # !
     return losses
 """,
         """\
@@ -100,22 +102,26 @@ def train(model, loader):
             return
         name = called_name(call)
         if name == "batch_decode":
-            owner = site.function.owner
-            if owner is not None and look.values.is_module(owner):
-                yield Found(call, f"`{look.source(call.func)}` reads its tokens from the device")
+            waits = self._decodes_in_training(site, look)
+        elif name == "to" and not _is_to_host(call):
             return
-        if not self._is_read(copied, name, site, look):
-            return
-        if name == "cpu" and self._collects_results(site, look):
-            return
-        least = Heat.ONCE if name == "cpu" and _goes_over_list(site, look) else None
-        yield Found(call, f"`{look.source(copied)}.{name}()` waits for the device", None, least)
+        else:
+            waits = self._is_read(copied, name, site, look)
+            if name != "tolist":
+                waits = waits and not self._collects_results(site, look)
+        if waits:
+            least = Heat.ONCE if name == "cpu" and _goes_over_list(site, look) else None
+            yield Found(call, f"`{look.source(call)}` waits for the device", None, least)
+
+    def _decodes_in_training(self, site: Site, look: Look) -> bool:
+        owner = site.function.owner
+        return owner is not None and look.values.is_module(owner) and not look.without_grad(site)
 
     def _is_read(self, copied: ast.expr, name: str, site: Site, look: Look) -> bool:
         value = look.value(copied, site)
         if value.where == "host" or value.kind not in ("tensor", "batch", "unknown", "list"):
             return False
-        return name == "cpu" or value.kind == "tensor"
+        return name == "cpu" or look.is_on_device(copied, site)
 
     def _collects_results(self, site: Site, look: Look) -> bool:
         """Results of a prediction are wanted on the host, batch by batch."""
@@ -124,13 +130,17 @@ def train(model, loader):
         if _goes_over_list(site, look):
             return False
         name = site.function.last_name
-        if name.endswith("_step"):
+        if name.endswith("_step") or _is_per_element(site, look):
             return False
         return look.without_grad(site) or bool(PREDICTS.search(name))
 
 
 PREDICTS = re.compile(r"predict|infer|encode|embed|generat|sampl|transform|search|export|plot|save")
-AFTERWARDS = ("item", "tolist", "cpu")
+AFTERWARDS = ("item", "cpu")
+
+
+def _is_to_host(call: ast.Call) -> bool:
+    return is_constant(argument(call, 0, "device"), "cpu") and keyword(call, "non_blocking") is None
 
 
 def _goes_over_list(site: Site, look: Look) -> bool:
@@ -139,6 +149,10 @@ def _goes_over_list(site: Site, look: Look) -> bool:
         return False
     _, over = site.loop.header()
     return look.value(over, site).kind == "list"
+
+
+def _is_per_element(site: Site, look: Look) -> bool:
+    return site.loop is not None and site.loop.is_statement and look.local(site).inner > 0
 
 
 def _goes_on(site: Site) -> bool:

@@ -20,8 +20,8 @@ class LoggedTensor(Rule):
         "Log every so many steps; keep `loss.detach()` in a list until then and read all at once."
     )
     calls = (
-        "print", "info", "debug", "log", "log_metrics", "log_metric", "add_scalar", "add_scalars",
-        "set_postfix", "set_description", "set_postfix_str",
+        "print", "info", "debug", "warning", "write", "log", "log_metrics", "log_metric",
+        "add_scalar", "add_scalars", "set_postfix", "set_description", "set_postfix_str",
     )  # fmt: skip
     examples: ClassVar[tuple[str, ...]] = (
         """\

@@ -76,6 +76,7 @@ from torch import nn
 
 class Net(nn.Module):
     def forward(self, x, mask):
+        self.table = self.table.to(self.device)
         return self.linear(x) * mask.to(x.device)
 """,
     )
@@ -85,7 +86,11 @@ class Net(nn.Module):
         moved = receiver(call)
         if moved is None or not moves_to_device(call) or _is_asynchronous(call):
             return
-        if look.prepares_data(site) or look.makes_tensor(look.origin(moved, site)):
+        if (
+            look.prepares_data(site)
+            or _stays(moved, site)
+            or look.makes_tensor(look.origin(moved, site))
+        ):
             return
         if self._comes_from_host(moved, call, site, look):
             yield Found(call, f"`{look.source(call)}` waits until the copy has arrived")
@@ -99,6 +104,19 @@ class Net(nn.Module):
         if _is_beside_another(call):
             return False
         return site.function.last_name != "forward" and _is_handed_over(moved, site, look)
+
+
+def _stays(moved: ast.expr, site: Site) -> bool:
+    """``self.table = self.table.to(device)``: from the second time on there is nothing to do."""
+    statement = site.statement
+    return (
+        isinstance(moved, ast.Attribute)
+        and isinstance(statement, ast.Assign)
+        and any(
+            isinstance(target, ast.Attribute) and target.attr == moved.attr
+            for target in statement.targets
+        )
+    )
 
 
 def _is_asynchronous(call: ast.Call) -> bool:

@@ -22,7 +22,7 @@ class MadeOnHost(Rule):
         " does not change in a buffer."
     )
     risk = "random numbers come from the device's generator and are others than before"
-    calls = ("to", "cuda", "type_as", "tensor")
+    calls = ("to", "cuda", "type_as", "tensor", "as_tensor")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -39,6 +39,18 @@ class Net(nn.Module):
         return prior + steps + least + labels + noise
 """,
         """\
+import numpy as np
+import torch
+
+def play(model, world, device):
+    seen = world.reset()
+    while True:
+        seen = torch.as_tensor(np.asarray(seen), device=device)  # !
+        seen = world.step(model(seen))
+        rows = [each.row for each in seen]
+        model(torch.tensor(rows, device=device))  # !
+""",
+        """\
 import torch
 from torch import nn
 
@@ -47,7 +59,7 @@ class Net(nn.Module):
         self.scale = torch.ones(3).to(device)
 
     def forward(self, x):
-        total = torch.tensor(0.0, device=x.device)
+        total = torch.tensor(0.0, device=x.device) + torch.as_tensor(x, device=x.device)
         zeros = torch.zeros(len(x), device=x.device).to(x.device)
         return total + zeros + torch.ones_like(x).to(x.device)
 """,
@@ -55,8 +67,8 @@ class Net(nn.Module):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call = site.node
-        if called_name(call) == "tensor":
-            if look.dotted(call.func) == "torch.tensor" and self._copies_list(call, site, look):
+        if called_name(call) in ("tensor", "as_tensor"):
+            if look.is_of_torch(call) and self._copies_list(call, site, look):
                 yield Found(call, f"`{look.source(call)}` is built in Python and copied")
             return
         moved = receiver(call)
@@ -72,9 +84,9 @@ class Net(nn.Module):
         if keyword(call, "device") is None or not call.args or look.prepares_data(site):
             return False
         given = call.args[0]
-        if isinstance(given, ast.Call):
-            return called_name(given) in ("range", "list")
-        return isinstance(given, ast.ListComp | ast.List)
+        if isinstance(given, ast.Call) and called_name(given) == "range":
+            return True
+        return look.value(given, site).kind in ("list", "array")
 
 
 def _is_scalar(made: ast.expr, site: Site) -> bool:

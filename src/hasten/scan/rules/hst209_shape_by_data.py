@@ -61,6 +61,8 @@ class Loss(nn.Module):
     def forward(self, x, y, index, mask):
         x[x < 0] = 0
         x[y == -1] = -1e9
+        x[y == -2] = self.filler
+        x[y == -3] = float("-inf")
         lengths = y.sum(1).cpu()
         kept = lengths[lengths > 0]
         rows = np.nonzero(np.asarray(kept))
@@ -74,7 +76,7 @@ class Loss(nn.Module):
         if isinstance(node, ast.Call):
             chosen = self._chosen(node, site, look)
         else:
-            chosen = self._has_mask(node, site, look) and not _fills(site)
+            chosen = self._has_mask(node, site, look) and not _fills(site, look)
         if chosen:
             yield Found(node, f"`{look.source(node)}` waits for how many elements are chosen")
 
@@ -107,19 +109,11 @@ def _may_be_mask(index: ast.expr) -> bool:
     return isinstance(index, ast.Name | ast.Compare | ast.UnaryOp | ast.BinOp | ast.Call)
 
 
-def _fills(site: Site) -> bool:
+def _fills(site: Site, look: Look) -> bool:
     """``x[mask] = 0`` with a plain number is one launch without a wait."""
     statement = site.statement
-    return (
-        isinstance(site.node.ctx, ast.Store)
-        and isinstance(statement, ast.Assign)
-        and _is_number(statement.value)
-    )
-
-
-def _is_number(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp):
-        node = node.operand
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id == "float"
-    return isinstance(node, ast.Constant | ast.Attribute)
+    if not isinstance(site.node.ctx, ast.Store) or not isinstance(statement, ast.Assign):
+        return False
+    kind = look.value(statement.value, site).kind
+    may_be_number = isinstance(statement.value, ast.Name | ast.Attribute)
+    return kind == "number" or (kind == "unknown" and may_be_number)

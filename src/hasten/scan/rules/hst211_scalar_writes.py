@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look
-from hasten.scan.outline import Loop, Site
+from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.values import DEVICE_TENSOR
 
@@ -50,7 +50,7 @@ def centers(masks, device):
         target = site.node.targets[0]
         if site.loop is None or not isinstance(target, ast.Subscript):
             return
-        if not _is_element(target.slice) or not _moves_with(site.loop, target.slice):
+        if not _is_element(target.slice) or not site.loop.changes(target.slice):
             return
         written = look.value(site.node.value, site)
         if written.kind in ("number", "array") and look.value(target.value, site) == DEVICE_TENSOR:
@@ -60,11 +60,3 @@ def centers(masks, device):
 def _is_element(index: ast.expr) -> bool:
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     return all(isinstance(each, ast.Name | ast.Constant | ast.BinOp) for each in parts)
-
-
-def _moves_with(loop: Loop, index: ast.expr) -> bool:
-    target, _ = loop.header()
-    if target is None:
-        return False
-    names = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
-    return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(index))
