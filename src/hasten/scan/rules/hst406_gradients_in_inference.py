@@ -1,0 +1,166 @@
+"""A model that is only asked for predictions, while gradients are recorded."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look
+from hasten.scan.outline import Function, Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import FOLLOWED, called_name, given, last_name, operands, root_name, site_of
+
+INFERS = re.compile(
+    r"predict|sampl|encod|evaluat|explain|infer|generat|embed|(^|_)test|valid|score|impute"
+    r"|extract|reconstruct|classif|detect|segment|translate|forecast|transform|decision|(^|_)eval"
+)
+HOOKS = re.compile(r"^(forward|__init__|(training|train|validation|test|predict|val)_step)$")
+"""Others run these, and record gradients or do not."""
+
+
+class GradientsInInference(Rule):
+    code = "HST406"
+    name = "gradients-in-inference"
+    why = (
+        "Every activation is kept for a backward pass that never comes: memory grows, and each"
+        " operation takes longer to launch."
+    )
+    instead = "Put the loop under `with torch.no_grad():`, or `torch.inference_mode()`."
+    effort = "a minute"
+    calls = ("detach", "cpu", "numpy", "eval")
+    least = Heat.ONCE
+    severity = "medium"
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+class Net:
+    def predict(self, loader):
+        self.network.eval()
+        results = []
+        for x in loader:
+            output, _ = self.network(x)  # !
+            results.append(output.cpu().detach().numpy())
+        return results
+
+    def sample(self, n):
+        fake = self.generator(torch.randn(n, 8))  # !
+        shown = torch.tanh(fake)
+        return shown.detach().cpu().numpy()
+""",
+        """\
+import torch
+
+def evaluate(model, loader, criterion):
+    model.eval()
+    total = 0.0
+    for x, y in loader:
+        out = model(x)  # !
+        total += criterion(out, y).item()
+    return total
+""",
+        """\
+import torch
+
+class Net:
+    @torch.no_grad()
+    def predict(self, x):
+        return self.network(x).cpu().numpy()
+
+    def sample(self, x):
+        with torch.inference_mode():
+            out = self.network(x)
+        return out.cpu().numpy()
+
+    def _encode(self, x):
+        return self.network(x).cpu().numpy()
+
+    def all(self, loader):
+        with torch.no_grad():
+            return [self._encode(x) for x in loader]
+
+    def sample_and_train(self, x):
+        loss = self.network(x)
+        loss.backward()
+        return loss.detach().cpu()
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        function = site.function
+        if not INFERS.search(function.last_name.lower()) or HOOKS.match(function.last_name):
+            return
+        if called_name(site.node) == "eval":
+            model = None if site.node.args else _first_model_call(function, look)
+        else:
+            model = _model_behind(operands(site.node)[0], function, look)
+        if model is None or not self._records(model, function, look):
+            return
+        yield Found(model, f"`{look.source(model.func)}` records gradients that nothing uses")
+
+    def _records(self, model: ast.Call, function: Function, look: Look) -> bool:
+        place = site_of(model, function)
+        if place is None or look.without_grad(place):
+            return False
+        if any(called_name(each.node) in NEED_GRADIENTS for each in function.calls):
+            return False
+        return not any(look.without_grad(each) for each in _callers(function, look))
+
+
+NEED_GRADIENTS = ("backward", "grad", "step", "requires_grad_", "set_grad_enabled", "enable_grad")
+
+
+def _first_model_call(function: Function, look: Look) -> ast.Call | None:
+    return next(
+        (
+            each.node
+            for each in function.calls
+            if each.loop is not None and _is_model(each.node, function, look)
+        ),
+        None,
+    )
+
+
+def _model_behind(node: ast.expr, function: Function, look: Look) -> ast.Call | None:
+    """The call of a model that an expression is made of."""
+    current: ast.expr | None = node
+    for _ in range(FOLLOWED):
+        if isinstance(current, ast.Call):
+            if _is_model(current, function, look):
+                return current
+            held = [each for each in operands(current) if last_name(each) not in NO_VALUES]
+            current = held[0] if held else None
+        elif isinstance(current, ast.Name):
+            current = given(current, function)
+        elif isinstance(current, ast.Subscript | ast.Attribute):
+            current = current.value
+        else:
+            return None
+    return None
+
+
+NO_VALUES = ("self", "torch", "F", "nn", "functional", "np", "numpy")
+
+
+def _is_model(call: ast.Call, function: Function, look: Look) -> bool:
+    called = call.func
+    if isinstance(called, ast.Call) or look.dotted(called).startswith(("torch", "numpy", "np.")):
+        return False
+    if look.values.of(called, function).kind == "module":
+        return not LOSSES.search(last_name(called).lower())
+    if isinstance(called, ast.Attribute) and called.attr.startswith("forward"):
+        return look.values.of(called.value, function).kind == "module"
+    return False
+
+
+LOSSES = re.compile(r"loss|criterion|metric")
+
+
+def _callers(function: Function, look: Look) -> Iterator[Site]:
+    """Calls of the function in its own file."""
+    name = function.last_name
+    for other in look.outline.functions:
+        for each in other.calls:
+            if called_name(each.node) == name and root_name(each.node) is not None:
+                yield each
