@@ -50,7 +50,7 @@ def recurrence(site: Site) -> Recurrence | None:
             call = statement.value
             written = {name for each in statement.targets for name in names(each)}
             state = written & {name for each in call.args for name in names(each)}
-            if state and _is_of_self(call.func):
+            if state and _is_layer_of(call.func, site):
                 return Recurrence(loop, loop.target.id, call, frozenset(state | _kept(loop)))
     return None
 
@@ -77,17 +77,29 @@ def _is_of_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and last_name(node.value) == "self"
 
 
+def _is_layer_of(called: ast.expr, site: Site) -> bool:
+    owner = site.function.owner
+    return _is_of_self(called) and owner is not None and last_name(called) not in owner.methods
+
+
 def _kept(loop: ast.For) -> set[str]:
     """Names that are read before the body gives them a value."""
+    return handed_on(loop) | {
+        name
+        for statement in loop.body
+        if isinstance(statement, ast.AugAssign)
+        for name in names(statement.target)
+    }
+
+
+def handed_on(loop: ast.For) -> set[str]:
+    """Names that are read before the body assigns them; what is only added to is none."""
     written: set[str] = set()
     early: set[str] = set()
     for statement in loop.body:
         if isinstance(statement, ast.Assign):
             early |= set(names(statement.value)) - written
             written |= {name for each in statement.targets for name in names(each)}
-        elif isinstance(statement, ast.AugAssign):
-            early |= set(names(statement.target)) - written
-            written |= set(names(statement.target))
     return early & written
 
 

@@ -78,10 +78,13 @@ def following(site: Site) -> list[ast.stmt]:
     return body[body.index(site.statement) + 1 :] if site.statement in body else []
 
 
+def is_within(line: int, loop: Loop) -> bool:
+    return loop.line <= line <= (loop.node.end_lineno or loop.line)
+
+
 def is_bound_in(name: str, loop: Loop) -> bool:
     """Whether a loop gives the name a value, in its header or its body."""
-    end = loop.node.end_lineno or loop.line
-    return any(loop.line <= each.line <= end for each in loop.function.bindings.get(name, ()))
+    return any(is_within(each.line, loop) for each in loop.function.bindings.get(name, ()))
 
 
 def varies(node: ast.AST, loop: Loop) -> bool:

@@ -9,7 +9,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import FOLLOWED, called_name, given, last_name, operands, root_name, site_of
+from hasten.scan.trace import FOLLOWED, called_name, last_name, operands, root_name, site_of
 
 INFERS = re.compile(
     r"predict|sampl|encod|evaluat|explain|infer|generat|embed|(^|_)test|valid|score|impute"
@@ -122,22 +122,35 @@ def _first_model_call(function: Function, look: Look) -> ast.Call | None:
     )
 
 
-def _model_behind(node: ast.expr, function: Function, look: Look) -> ast.Call | None:
+def _model_behind(
+    node: ast.expr | None, function: Function, look: Look, steps: int = FOLLOWED
+) -> ast.Call | None:
     """The call of a model that an expression is made of."""
-    current: ast.expr | None = node
-    for _ in range(FOLLOWED):
-        if isinstance(current, ast.Call):
-            if _is_model(current, function, look):
-                return current
-            held = [each for each in operands(current) if last_name(each) not in NO_VALUES]
-            current = held[0] if held else None
-        elif isinstance(current, ast.Name):
-            current = given(current, function)
-        elif isinstance(current, ast.Subscript | ast.Attribute):
-            current = current.value
-        else:
+    if not steps:
+        return None
+    match node:
+        case ast.Call() if _is_model(node, function, look):
+            return node
+        case ast.Call():
+            sources = [each for each in operands(node) if last_name(each) not in NO_VALUES][:1]
+        case ast.Subscript() | ast.Attribute():
+            sources = [node.value]
+        case ast.Name():
+            sources = _given_above(node, function)
+        case _:
             return None
-    return None
+    found = (_model_behind(each, function, look, steps - 1) for each in sources)
+    return next((each for each in found if each is not None), None)
+
+
+def _given_above(node: ast.Name, function: Function) -> list[ast.expr]:
+    """All that the name was given above its line, the last first; of a loop also what it goes
+    over."""
+    return [
+        each.value
+        for each in reversed(function.bindings.get(node.id, ()))
+        if each.value is not None and (each.line < node.lineno or each.how == "loop")
+    ][:3]
 
 
 NO_VALUES = ("self", "torch", "F", "nn", "functional", "np", "numpy")

@@ -8,6 +8,7 @@ from typing import ClassVar
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look
 from hasten.scan.outline import Loop, Site
+from hasten.scan.recurrence import handed_on
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import is_bound_in, last_name, names
 
@@ -73,6 +74,8 @@ class Layer(torch.nn.Module):
         loop = _counted_columns(node.slice, site.loop)
         if loop is None or _over_moments(loop) or not _is_tensor(site, look):
             return
+        if _hands_on_tensor(loop, look):
+            return
         if isinstance(node.ctx, ast.Store) and not isinstance(site.statement, ast.AugAssign):
             return
         often = Heat.ONCE if loop.outer is not None else None
@@ -104,6 +107,16 @@ def _over_moments(loop: Loop) -> bool:
     target, over = loop.header()
     said = [*(_all_names(target) if target is not None else ()), *_all_names(over)]
     return any(MOMENTS.search(name) or FEW_THINGS.search(name) for name in said)
+
+
+def _hands_on_tensor(loop: Loop, look: Look) -> bool:
+    """Whether one turn needs what the last one computed."""
+    if not isinstance(loop.node, ast.For):
+        return False
+    line = loop.node.end_lineno or loop.line
+    return any(
+        look.values.of_name(name, line, loop.function).is_tensor for name in handed_on(loop.node)
+    )
 
 
 def _all_names(node: ast.expr) -> Iterator[str]:

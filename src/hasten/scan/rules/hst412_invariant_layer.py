@@ -11,7 +11,8 @@ from hasten.scan.trace import called_name, calls_in, names, root_name, varies
 from hasten.scan.vocabulary import words
 
 SAME = words("matmul einsum softmax normalize quantile exp log arange linspace cos sin outer")
-CHANGES = words("backward step update append extend pop add put load_state_dict eval train")
+CHANGES = words("update append extend pop add put load_state_dict")
+TRAINS = words("backward manual_backward step minimize")
 
 
 class InvariantLayer(Rule):
@@ -82,8 +83,9 @@ def _changes(given: list[ast.expr], loop: Loop) -> bool:
     held = {name for each in given for name in names(each)} - {"self"}
     for each in calls_in(loop):
         name = called_name(each.node)
-        root = root_name(each.node.func)
-        if root is not None and root.id in held and (name.endswith("_") or name in CHANGES):
+        if name in TRAINS:
+            return True
+        if root_of(each.node.func) in held and (name.endswith("_") or name in CHANGES):
             return True
     body = loop.node.body if isinstance(loop.node, ast.For | ast.While) else []
     targets = (
