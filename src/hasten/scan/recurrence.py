@@ -1,9 +1,11 @@
 """Loops that hand a state from one turn to the next, and what in them does not need it."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.trace import last_name, names
 
@@ -53,6 +55,61 @@ def recurrence(site: Site) -> Recurrence | None:
             if state and _is_layer_of(call.func, site):
                 return Recurrence(loop, loop.target.id, call, frozenset(state | _kept(loop)))
     return None
+
+
+def hands_on(site: Site, look: Look) -> str:
+    """Of a ``for`` over moments that computes with plain operations: what it hands on, by a name
+    or from one index of a tensor to the next. Empty where it hands on no tensor."""
+    loop: ast.For = site.node
+    if not isinstance(loop.target, ast.Name) or not _counts(loop.iter):
+        return ""
+    moment = loop.target.id
+    read, written = _indexed(loop, moment)
+    if any(_is_of_self(each.value) for each in read):
+        return ""
+    tensors = {last_name(each.value) for each in read if look.value(each.value, site).is_tensor}
+    for each in written:
+        name = last_name(each.value)
+        own = [other for other in read if last_name(other.value) == name]
+        shifted = any(_shifts(other.slice, moment) for other in (each, *own))
+        if name in tensors and own and shifted:
+            return name
+    if not tensors or not (last_name(loop.iter.func) == "reversed" or MOMENT.match(moment)):  # type: ignore[attr-defined]
+        return ""
+    return next(iter(sorted(_followed(loop, tensors | {moment}) & handed_on(loop))), "")
+
+
+MOMENT = re.compile(r"^(t|ti|tt|time|step|timestep|time_step|moment)$")
+
+
+def _shifts(index: ast.expr, moment: str) -> bool:
+    """Whether it reaches the moment before or after: ``t + 1``."""
+    return any(
+        isinstance(each, ast.BinOp)
+        and last_name(each.left) == moment
+        and isinstance(each.right, ast.Constant)
+        for each in ast.walk(index)
+    )
+
+
+def _indexed(loop: ast.For, moment: str) -> tuple[list[ast.Subscript], list[ast.Subscript]]:
+    """What is read and what is written at an index that the loop counts."""
+    read: list[ast.Subscript] = []
+    written: list[ast.Subscript] = []
+    for statement in loop.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Subscript) and moment in names(node.slice):
+                (written if isinstance(node.ctx, ast.Store) else read).append(node)
+    return read, written
+
+
+def _followed(loop: ast.For, sources: set[str]) -> set[str]:
+    """Names that are computed from these in the body."""
+    found = set(sources)
+    for statement in loop.body:
+        if isinstance(statement, ast.Assign) and found & set(names(statement.value)):
+            found |= {each.id for each in statement.targets if isinstance(each, ast.Name)}
+    return found - sources
 
 
 def _counts(node: ast.expr) -> bool:

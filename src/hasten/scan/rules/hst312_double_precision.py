@@ -23,12 +23,14 @@ class DoublePrecision(Rule):
     instead = "Use `float32`."
     risk = "rounding: fewer digits"
     effort = "a minute"
-    calls = ("astype", "double", "to")
+    calls = ("astype", "double", "to", "set_default_dtype")
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import numpy as np
 import torch
+
+torch.set_default_dtype(torch.float64)  # !
 
 def transform(columns):
     return np.concatenate(columns, axis=1).astype(float)  # !
@@ -56,7 +58,10 @@ class Net(torch.nn.Module):
         name, held = called_name(call), receiver(call)
         if held is None:
             return
-        if name == "astype":
+        if name == "set_default_dtype":
+            if call.args and last_name(call.args[0]) in DOUBLE:
+                yield Found(call, "all tensors are made with 64 bits", least=Heat.ONCE)
+        elif name == "astype":
             is_joined = called_name(held) in ("concatenate", "stack", "vstack", "hstack")
             if is_joined and call.args and last_name(call.args[0]) in ("float", *DOUBLE):
                 yield Found(call, "a whole table is copied to 64 bits", least=Heat.ONCE)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.look import Look
 from hasten.scan.outline import Site
-from hasten.scan.recurrence import recurrence
+from hasten.scan.recurrence import hands_on, recurrence
 from hasten.scan.rule import Found, Rule
 
 
@@ -40,11 +40,30 @@ class Layer(torch.nn.Module):
         """\
 import torch
 
+def forward(rewards, values, steps):
+    gains = torch.zeros_like(rewards)
+    last = 0
+    for t in reversed(range(steps)):  # !
+        delta = rewards[t] + values[t + 1] - gains[t]
+        gains[t] = last = delta + 0.9 * last
+    scores = torch.zeros(8, steps + 1)
+    for t in range(steps):  # !
+        scores[:, t + 1] = torch.logsumexp(scores[:, t] + gains[t], dim=-1)
+    return gains, scores
+""",
+        """\
+import torch
+
 class Stack(torch.nn.Module):
     def forward(self, x, masks):
         for i in range(self.n_layers):
             x = self.layers[i](x, masks[i])
         x, _ = self.lstm(x)
+        start = 0
+        for i in range(3):
+            end = start + 1
+            x[:, i] = x[:, start:end]
+            start = end
         return x
 """,
     )
@@ -53,4 +72,8 @@ class Stack(torch.nn.Module):
         found = recurrence(site)
         if found is not None:
             called = look.source(found.cell.func)
-            yield Found(found.loop, f"`{called}` is called once a moment from Python")
+            yield Found(site.node, f"`{called}` is called once a moment from Python")
+            return
+        state = hands_on(site, look)
+        if state:
+            yield Found(site.node, f"`{state}` is computed moment by moment from Python")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, receiver
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import FOLLOWED, called_name, last_name, operands, root_name, site_of
@@ -63,6 +63,17 @@ def evaluate(model, loader, criterion):
         """\
 import torch
 
+def train(model, teacher_model, loader, optimizer):
+    for x in loader:
+        target = teacher_model(x).detach()  # !
+        out = model(x)
+        loss = (out - target).pow(2).mean() + (out.detach() - x).mean()
+        loss.backward()
+        optimizer.step()
+""",
+        """\
+import torch
+
 class Net:
     @torch.no_grad()
     def predict(self, x):
@@ -89,7 +100,8 @@ class Net:
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         function = site.function
-        if not INFERS.search(function.last_name.lower()) or HOOKS.match(function.last_name):
+        if HOOKS.match(function.last_name) or not INFERS.search(function.last_name.lower()):
+            yield from self._dropped_at_once(site, look)
             return
         if called_name(site.node) == "eval":
             model = None if site.node.args else _first_model_call(function, look)
@@ -98,6 +110,17 @@ class Net:
         if model is None or not self._records(model, function, look):
             return
         yield Found(model, f"`{look.source(model.func)}` records gradients that nothing uses")
+
+    def _dropped_at_once(self, site: Site, look: Look) -> Iterator[Found]:
+        """``target(x).detach()`` in a step of training."""
+        made = receiver(site.node)
+        while isinstance(made, ast.Subscript | ast.Attribute):
+            made = made.value
+        if called_name(site.node) != "detach" or not isinstance(made, ast.Call):
+            return
+        if _is_model(made, site.function, look) and not look.without_grad(site):
+            said = f"`{look.source(made.func)}` records gradients that are dropped at once"
+            yield Found(made, said, least=Heat.STEP)
 
     def _records(self, model: ast.Call, function: Function, look: Look) -> bool:
         place = site_of(model, function)

@@ -11,9 +11,11 @@ from hasten.scan.outline import Loop, Site
 from hasten.scan.recurrence import handed_on
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import is_bound_in, last_name, names
+from hasten.scan.vocabulary import words
 
 MOMENTS = re.compile(r"^(t|ti|step|time|timestep|pos|position|tok|token)s?$|_t$|^t_|time|step")
 """Names that count moments: those depend on one another."""
+OF_TENSORS = words("long float half unsqueeze view expand contiguous permute detach int")
 FEW_THINGS = re.compile(r"task|head|layer|block|level|scale|stage|expert|codebook|quantizer")
 
 
@@ -53,6 +55,13 @@ class Embed(torch.nn.Module):
         for i, size in enumerate(self.sizes):
             columns.append(self.embeddings[i](x[:, i].long()))  # !
         return torch.cat(columns, dim=1)
+
+def lookup(X, tables, places):
+    return [tables[each](X[:, places[each] : places[each] + 1].long()) for each in tables]  # !
+
+class Model(torch.nn.Module):
+    def forward(self, X):
+        return lookup(X, self.tables, self.places)
 """,
         """\
 import torch
@@ -69,7 +78,7 @@ class Layer(torch.nn.Module):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         node: ast.Subscript = site.node
-        if site.loop is None:
+        if site.loop is None or isinstance(site.loop.node, ast.While):
             return
         loop = _counted_columns(node.slice, site.loop)
         if loop is None or _over_moments(loop) or not _is_tensor(site, look):
@@ -84,9 +93,11 @@ class Layer(torch.nn.Module):
 
 def _is_tensor(site: Site, look: Look) -> bool:
     kind = look.value(site.node.value, site).kind
-    if kind == "unknown":
-        return isinstance(site.parent, ast.expr) and look.value(site.parent, site).is_tensor
-    return kind == "tensor"
+    if kind != "unknown":
+        return kind == "tensor"
+    if isinstance(site.parent, ast.Attribute) and site.parent.attr in OF_TENSORS:
+        return True
+    return isinstance(site.parent, ast.expr) and look.value(site.parent, site).is_tensor
 
 
 def _counted_columns(index: ast.expr, loop: Loop) -> Loop | None:

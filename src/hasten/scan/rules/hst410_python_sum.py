@@ -1,6 +1,7 @@
 """Python's ``sum`` over many tensors."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -8,6 +9,8 @@ from hasten.scan.look import Look, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import called_name, last_name
+
+TENSORS = re.compile(r"^(outputs?|preds?|predictions|logits|probs?|probas?|embeddings)(_list)?$")
 
 
 class PythonSum(Rule):
@@ -26,6 +29,13 @@ def forward(x, columns):
     for start, end in columns:
         parts.append(torch.nn.functional.cross_entropy(x[:, start:end], x[:, end]))
     return sum(parts)  # !
+
+def average(outputs):
+    return sum(outputs) / len(outputs)  # !
+
+class Ensemble(torch.nn.Module):
+    def forward(self, x):
+        return average([each(x) for each in self.members])
 """,
         """\
 import torch
@@ -54,5 +64,13 @@ def forward(x, y):
             and last_name(receiver(each.node)) == name
             and each.node.args
         ]
-        if any(look.value(each, site).kind == "tensor" for each in added):
+        if any(look.value(each, site).kind == "tensor" for each in added) or _is_mean(site, name):
             yield Found(call, f"`sum({name})` adds tensors one by one")
+
+
+def _is_mean(site: Site, name: str) -> bool:
+    """``sum(outputs) / len(outputs)`` of what is handed in by a name of tensors."""
+    parent = site.parent
+    if not isinstance(parent, ast.BinOp) or called_name(parent.right) != "len":
+        return False
+    return name in site.function.parameters and bool(TENSORS.search(name))

@@ -8,11 +8,12 @@ from typing import ClassVar
 from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, last_name, names
+from hasten.scan.trace import called_name, last_name, names, operands
 from hasten.scan.vocabulary import words
 
 LISTS = ("parameters", "named_parameters", "buffers")
-HELD = re.compile(r"^(\w+_)?param(eter)?s$|^params_")
+HELD = re.compile(r"^(\w+_)?param(eter)?s(_\w+)?$|^(\w+_)?weights?_list$")
+VIEWS = ("zip", "enumerate", "list", "keys", "values", "items", "filter")
 KERNELS = words(
     "norm sum abs pow mul_ add_ lerp_ copy_ clamp_ square sub_ div_ addcmul_ addcdiv_ sqrt"
 )
@@ -70,6 +71,9 @@ def train(model, loader, optimizer):
         if not _over_parameters(loop.iter):
             return
         targets = set(names(loop.target))
+        for statement in loop.body:
+            if isinstance(statement, ast.Assign) and targets & set(names(statement.value)):
+                targets |= set(names(statement.targets[0]))
         for statement in _with_kernels(loop.body, targets):
             yield Found(statement, "kernels are launched for each parameter by itself")
 
@@ -78,9 +82,7 @@ def _over_parameters(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         if called_name(node) in LISTS:
             return True
-        return called_name(node) in ("zip", "enumerate", "list") and any(
-            _over_parameters(each) for each in node.args
-        )
+        return called_name(node) in VIEWS and any(_over_parameters(each) for each in operands(node))
     if isinstance(node, ast.Subscript):
         return isinstance(node.slice, ast.Constant) and node.slice.value == "params"
     return bool(HELD.search(last_name(node)))

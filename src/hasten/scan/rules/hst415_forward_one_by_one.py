@@ -18,6 +18,7 @@ MANY = re.compile(
 )
 """What a loop counts whose turns do not depend on one another."""
 MIRRORS = ("flip", "rot90", "fliplr", "flipud", "hflip", "vflip")
+MEMBERS = re.compile(r"(estimator|member|learner|expert_model|q_net|critic|model|ensemble)\w*s_?$")
 SPLITS = ("chunk", "split", "tensor_split")
 ENCODES = ("encode", "predict", "embed", "forward", "generate")
 
@@ -29,7 +30,7 @@ class ForwardOneByOne(Rule):
     instead = "Stack the inputs along the batch (or use `torch.func.vmap`), call once, and split."
     risk = "layers that couple samples of a batch give other numbers; more memory at once"
     effort = "an hour"
-    nodes = (ast.For, ast.ListComp)
+    nodes = (ast.For, ast.ListComp, ast.GeneratorExp)
     least = Heat.ONCE
     severity = "medium"
     examples: ClassVar[tuple[str, ...]] = (
@@ -57,6 +58,14 @@ class Net(torch.nn.Module):
         for i in range(n_samples):  # !
             draws.append(self.model(x))
         return torch.cat(parts), draws
+""",
+        """\
+import torch
+
+class Ensemble(torch.nn.Module):
+    def forward(self, x):
+        outputs = [torch.softmax(each(x), dim=1) for each in self.estimators_]  # !
+        return torch.stack(outputs).mean(0)
 """,
         """\
 import torch
@@ -92,6 +101,9 @@ class Net(torch.nn.Module):
         if _counts_many(over) and any(_is_forward(each, look) for each in calls):
             yield Found(site.node, "a model is called once for each of them", least=Heat.STEP)
             return
+        if _calls_members(loop, over, calls):
+            yield Found(site.node, "each member runs by itself", least=Heat.STEP)
+            return
         for each in calls:
             if _takes_one(each, loop, look) or (
                 _is_model(each, look) and _takes_part(each, over, site)
@@ -113,6 +125,19 @@ def _counts_many(over: ast.expr) -> bool:
     if called_name(over) not in ("range", "trange") or len(over.args) != 1:  # type: ignore[attr-defined]
         return False
     return bool(MANY.search(last_name(over.args[0])))  # type: ignore[attr-defined]
+
+
+def _calls_members(loop: Loop, over: ast.expr, calls: list[Site]) -> bool:
+    """``for model in self.models: model(x)``."""
+    if called_name(over) in ("enumerate", "zip") and isinstance(over, ast.Call) and over.args:
+        over = over.args[0]
+    target, _ = loop.header()
+    if target is None or not MEMBERS.search(last_name(over)):
+        return False
+    targets = set(names(target))
+    return any(
+        isinstance(each.node.func, ast.Name) and each.node.func.id in targets for each in calls
+    )
 
 
 def _is_model(site: Site, look: Look) -> bool:
@@ -151,5 +176,7 @@ def _takes_part(site: Site, over: ast.expr, loop: Site) -> bool:
     if any(called_name(each) in MIRRORS for each in site.node.args):
         return True
     source = given(over, site.function) or over
-    is_split = called_name(source) in SPLITS and isinstance(loop.node, ast.ListComp)
+    is_split = called_name(source) in SPLITS and isinstance(
+        loop.node, ast.ListComp | ast.GeneratorExp
+    )
     return is_split and len(site.node.args) == 1
