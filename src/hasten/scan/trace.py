@@ -9,16 +9,6 @@ FOLLOWED = 8
 """Steps back that are taken before giving up."""
 
 
-def called_name(node: ast.AST | None) -> str:
-    """``item`` of ``x.item()``; empty for what is no call of a plain name."""
-    if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute):
-            return node.func.attr
-        if isinstance(node.func, ast.Name):
-            return node.func.id
-    return ""
-
-
 def last_name(node: ast.AST | None) -> str:
     """``weight`` of ``self.layer.weight``; empty for what is no name."""
     if isinstance(node, ast.Attribute):
@@ -38,7 +28,7 @@ def root_name(node: ast.AST | None) -> ast.Name | None:
     return node
 
 
-def given(node: ast.AST | None, function: Function) -> ast.expr | None:
+def last_given(node: ast.AST | None, function: Function) -> ast.expr | None:
     """What a name was last given above its line, also where that is one of several values."""
     if not isinstance(node, ast.Name):
         return None
@@ -78,13 +68,9 @@ def following(site: Site) -> list[ast.stmt]:
     return body[body.index(site.statement) + 1 :] if site.statement in body else []
 
 
-def is_within(line: int, loop: Loop) -> bool:
-    return loop.line <= line <= (loop.node.end_lineno or loop.line)
-
-
 def is_bound_in(name: str, loop: Loop) -> bool:
     """Whether a loop gives the name a value, in its header or its body."""
-    return any(is_within(each.line, loop) for each in loop.function.bindings.get(name, ()))
+    return any(loop.holds(each.line) for each in loop.function.bindings.get(name, ()))
 
 
 def varies(node: ast.AST, loop: Loop) -> bool:
@@ -101,3 +87,8 @@ def calls_in(loop: Loop) -> Iterator[Site]:
 
 def site_of(call: ast.Call, function: Function) -> Site | None:
     return next((each for each in function.calls if each.node is call), None)
+
+
+def loop_of(site: Site) -> Loop | None:
+    """The loop that a ``for`` or a comprehension is."""
+    return next((each for each in site.function.loops if each.node is site.node), None)

@@ -6,11 +6,12 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, receiver
+from hasten.scan.models import model_behind
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, given, last_name
 
-COPIED = ("cpu", "numpy", "item", "tolist", "mean", "sum", "argmax", "detach")
+MADE_SMALL = ("cpu", "numpy", "item", "tolist", "mean", "sum", "argmax", "detach", "len")
+"""What leaves nothing on the device, or little."""
 
 
 class ResultsKeptOnDevice(Rule):
@@ -53,26 +54,8 @@ def predict(model, loader):
         holder = receiver(site.node)
         if not isinstance(holder, ast.Name) or not self._over_data(site, look):
             return
-        if _is_model_output(kept, site, look):
+        if model_behind(kept, site.function, look, MADE_SMALL) is not None:
             yield Found(site.node, f"`{holder.id}` holds results of the model on the device")
 
     def _over_data(self, site: Site, look: Look) -> bool:
         return any(look.heats.kind_of(each) is Heat.STEP for each in look.loops(site))
-
-
-def _is_model_output(node: ast.expr, site: Site, look: Look) -> bool:
-    """Whether it is what a model gave, or a part of it."""
-    for _ in range(4):
-        if isinstance(node, ast.Subscript):
-            node = node.value
-        made = given(node, site.function)
-        if made is None:
-            return False
-        if isinstance(made, ast.Call):
-            if called_name(made) in COPIED:
-                return False
-            return look.value(made.func, site).kind == "module" or last_name(made.func) == "forward"
-        if not isinstance(made, ast.Name | ast.Subscript):
-            return False
-        node = made
-    return False

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, is_constant, keyword, receiver
+from hasten.scan.look import Look, called_name, is_constant, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, given, last_name
+from hasten.scan.trace import last_given, last_name
 
 SMALL = ("bool", "uint8", "int8", "float16", "bfloat16", "half")
 ALLOCATES = ("zeros", "zeros_like", "new_zeros")
@@ -55,7 +55,7 @@ class Dice(torch.nn.Module):
             return
         if len(call.args) < 3 or not any(is_constant(call.args[2], one) for one in (1, 1.0)):
             return
-        made = given(receiver(call), site.function)
+        made = last_given(receiver(call), site.function)
         if called_name(made) not in ALLOCATES or not isinstance(made, ast.Call):
             return
         if last_name(keyword(made, "dtype")) not in SMALL:

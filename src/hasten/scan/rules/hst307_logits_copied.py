@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, last_name
+from hasten.scan.trace import last_name
 
 LOGITS = re.compile(r"logit", re.IGNORECASE)
 TEMPERATURE = re.compile(r"^_?(temperature|temp|tau)$|_temperature$|_temp$", re.IGNORECASE)

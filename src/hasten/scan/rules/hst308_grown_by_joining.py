@@ -1,16 +1,15 @@
-"""An array that is copied whole for every piece that is added."""
+"""A tensor, or an array in a container, that is copied whole for every piece that is added."""
 
 import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, is_within
 
-JOINS = ("cat", "concat", "concatenate", "vstack", "hstack", "append")
+JOINS = ("cat", "concat", "concatenate", "vstack", "hstack")
 
 
 class GrownByJoining(Rule):
@@ -55,22 +54,22 @@ def predict(model, loader):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        call = site.node.value
+        call, target = site.node.value, site.node.targets[0]
         if site.loop is None or called_name(call) not in JOINS or not call.args:
             return
         joined = call.args[0]
-        first = joined.elts[0] if isinstance(joined, ast.List | ast.Tuple) and joined.elts else None
-        if called_name(call) == "append":
-            first = joined if look.dotted(call.func).startswith(("numpy", "np.")) else None
-        target = site.node.targets[0]
-        if first is None or ast.unparse(first) != ast.unparse(target):
+        if not isinstance(joined, ast.List | ast.Tuple) or not joined.elts:
             return
-        if isinstance(target, ast.Name) and not _grows(target.id, site.loop, look):
+        if ast.unparse(joined.elts[0]) != ast.unparse(target):
+            return
+        if isinstance(target, ast.Name) and not (
+            look.is_of_torch(call) and _grows(target.id, site.loop, look)
+        ):
             return
         yield Found(site.node, f"`{look.source(target)}` is copied whole in every turn")
 
 
 def _grows(name: str, loop: Loop, look: Look) -> bool:
     """Whether the loop goes over many things and gives the name no other value."""
-    given = [each for each in loop.function.bindings[name] if is_within(each.line, loop)]
+    given = [each for each in loop.function.bindings[name] if loop.holds(each.line)]
     return len(given) == 1 and not look.heats.goes_over_few(loop)

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, last_name
+from hasten.scan.trace import last_name
 
 
 class StateCopied(Rule):

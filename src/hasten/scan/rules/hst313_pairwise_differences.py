@@ -4,10 +4,9 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name
 
 REDUCED = ("pow", "abs", "norm", "square")
 

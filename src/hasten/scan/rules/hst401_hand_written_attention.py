@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import FOLLOWED, called_name, following, given, last_name, operands
+from hasten.scan.trace import FOLLOWED, following, last_given, last_name, operands
 from hasten.scan.vocabulary import words
 
 PRODUCTS = words("matmul bmm einsum baddbmm")
@@ -43,7 +43,7 @@ class Attention(torch.nn.Module):
     def forward(self, q, k, v, mask=None):
         scores = torch.matmul(q, k.transpose(-2, -1)) / self.scale  # !
         if mask is not None:
-            scores = scores.masked_fill(mask == 0, -1e9)
+            scores = scores.masked_fill(mask == 0, -1e9)  # !
         weights = F.softmax(scores, dim=-1)  # !
         weights = self.dropout(weights)
         return torch.matmul(weights, v)  # !
@@ -99,7 +99,11 @@ class Fused(torch.nn.Module):
         product = _product_with(softmax, site)
         if product is None:
             return
-        for node, part in ((scores, "scores"), (softmax, "softmax"), (product, "weighted sum")):
+        parts = [(scores, "scores"), (softmax, "softmax"), (product, "weighted sum")]
+        mask = _mask_between(scored, site.function)
+        if mask is not None:
+            parts.append((mask, "mask"))
+        for node, part in parts:
             yield Found(node, f"the {part} of an attention that is written out")
 
 
@@ -132,12 +136,26 @@ def _scores(node: ast.expr | None, function: Function, steps: int = FOLLOWED) ->
     if _is_product(node):
         return node
     if isinstance(node, ast.Name):
-        return _scores(given(node, function), function, steps - 1)
+        return _scores(last_given(node, function), function, steps - 1)
     passes = isinstance(node, ast.BinOp) or called_name(node) in PASSED_THROUGH
     for each in operands(node) if passes else ():
         found = _scores(each, function, steps - 1)
         if found is not None:
             return found
+    return None
+
+
+def _mask_between(node: ast.expr | None, function: Function) -> ast.expr | None:
+    """The first ``masked_fill`` that the scores go through."""
+    for _ in range(FOLLOWED):
+        if called_name(node) in ("masked_fill", "masked_fill_"):
+            return node
+        if isinstance(node, ast.BinOp):
+            node = node.left
+        elif isinstance(node, ast.Name):
+            node = last_given(node, function)
+        else:
+            return None
     return None
 
 
@@ -159,7 +177,7 @@ def _is_transposed(node: ast.expr, function: Function) -> bool:
     for _ in range(3):
         if called_name(node) in TRANSPOSED or last_name(node) in ("T", "mT"):
             return True
-        earlier = given(node, function)
+        earlier = last_given(node, function)
         if earlier is None:
             return False
         node = earlier
@@ -194,7 +212,7 @@ def _comes_from(node: ast.expr | None, source: ast.expr, function: Function) -> 
         if node is source or node is None:
             return node is source
         if isinstance(node, ast.Name):
-            node = given(node, function)
+            node = last_given(node, function)
         elif called_name(node) in PASSED_THROUGH and operands(node):
             node = _inner(node)
         else:

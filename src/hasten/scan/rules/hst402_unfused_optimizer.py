@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, keyword
+from hasten.scan.look import Look, called_name, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name
 
 CHOSEN_LATER = (
     "optimizer_fn", "optimizer_class", "optimizer_cls", "optim_fn", "optim_class", "optim_cls",

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, receiver
+from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.models import is_model_call, model_behind
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import FOLLOWED, called_name, last_name, operands, root_name, site_of
+from hasten.scan.trace import operands, root_name, site_of
 
 INFERS = re.compile(
     r"predict|sampl|encod|evaluat|explain|infer|generat|embed|(^|_)test|valid|score|impute"
@@ -106,7 +107,7 @@ class Net:
         if called_name(site.node) == "eval":
             model = None if site.node.args else _first_model_call(function, look)
         else:
-            model = _model_behind(operands(site.node)[0], function, look)
+            model = model_behind(operands(site.node)[0], function, look)
         if model is None or not self._records(model, function, look):
             return
         yield Found(model, f"`{look.source(model.func)}` records gradients that nothing uses")
@@ -118,7 +119,7 @@ class Net:
             made = made.value
         if called_name(site.node) != "detach" or not isinstance(made, ast.Call):
             return
-        if _is_model(made, site.function, look) and not look.without_grad(site):
+        if is_model_call(made, site.function, look) and not look.without_grad(site):
             said = f"`{look.source(made.func)}` records gradients that are dropped at once"
             yield Found(made, said, least=Heat.STEP)
 
@@ -139,58 +140,10 @@ def _first_model_call(function: Function, look: Look) -> ast.Call | None:
         (
             each.node
             for each in function.calls
-            if each.loop is not None and _is_model(each.node, function, look)
+            if each.loop is not None and is_model_call(each.node, function, look)
         ),
         None,
     )
-
-
-def _model_behind(
-    node: ast.expr | None, function: Function, look: Look, steps: int = FOLLOWED
-) -> ast.Call | None:
-    """The call of a model that an expression is made of."""
-    if not steps:
-        return None
-    match node:
-        case ast.Call() if _is_model(node, function, look):
-            return node
-        case ast.Call():
-            sources = [each for each in operands(node) if last_name(each) not in NO_VALUES][:1]
-        case ast.Subscript() | ast.Attribute():
-            sources = [node.value]
-        case ast.Name():
-            sources = _given_above(node, function)
-        case _:
-            return None
-    found = (_model_behind(each, function, look, steps - 1) for each in sources)
-    return next((each for each in found if each is not None), None)
-
-
-def _given_above(node: ast.Name, function: Function) -> list[ast.expr]:
-    """All that the name was given above its line, the last first; of a loop also what it goes
-    over."""
-    return [
-        each.value
-        for each in reversed(function.bindings.get(node.id, ()))
-        if each.value is not None and (each.line < node.lineno or each.how == "loop")
-    ][:3]
-
-
-NO_VALUES = ("self", "torch", "F", "nn", "functional", "np", "numpy")
-
-
-def _is_model(call: ast.Call, function: Function, look: Look) -> bool:
-    called = call.func
-    if isinstance(called, ast.Call) or look.dotted(called).startswith(("torch", "numpy", "np.")):
-        return False
-    if look.values.of(called, function).kind == "module":
-        return not LOSSES.search(last_name(called).lower())
-    if isinstance(called, ast.Attribute) and called.attr.startswith("forward"):
-        return look.values.of(called.value, function).kind == "module"
-    return False
-
-
-LOSSES = re.compile(r"loss|criterion|metric")
 
 
 def _callers(function: Function, look: Look) -> Iterator[Site]:

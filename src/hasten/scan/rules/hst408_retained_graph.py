@@ -4,10 +4,9 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, is_constant, keyword
+from hasten.scan.look import Look, called_name, is_constant, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name
 
 
 class RetainedGraph(Rule):

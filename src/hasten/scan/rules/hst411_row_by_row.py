@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, is_bound_in, last_name, operands, varies
+from hasten.scan.trace import is_bound_in, last_name, operands, varies
 
 BATCHED = ("topk", "sort", "argsort", "quantile", "kthvalue", "median", "cumsum", "cdist", "svd")
 
@@ -65,7 +65,8 @@ def best(scores, loader, levels, k):
             and isinstance(_index(each), ast.Name)
             and is_bound_in(last_name(_index(each)), loop)
         ]
-        if not counted or any(look.value(each.value, site).kind in HOST for each in counted):
+        worked_on = next((each for each in operands(site.node) if last_name(each) != "torch"), None)
+        if not counted or look.value(worked_on, site).kind in HOST:
             return
         if name == "quantile" or _is_row(counted[0], site.node, loop):
             yield Found(site.node, f"`{name}` is called for one part of a tensor at a time")

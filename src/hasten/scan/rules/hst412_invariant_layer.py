@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, calls_in, names, root_name, varies
+from hasten.scan.trace import calls_in, names, root_name, varies
 from hasten.scan.vocabulary import words
 
 SAME = words("matmul einsum softmax normalize quantile exp log arange linspace cos sin outer")

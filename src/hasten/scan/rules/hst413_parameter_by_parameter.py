@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, last_name, names, operands
+from hasten.scan.trace import last_name, names, operands
 from hasten.scan.vocabulary import words
 
 LISTS = ("parameters", "named_parameters", "buffers")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, given, last_name, names
+from hasten.scan.trace import calls_in, last_given, last_name, loop_of, names
 
 MANY = re.compile(
     r"^(n|num|number_of|nb)_?(mc_?|monte_carlo_?|posterior_?)?"
@@ -93,11 +93,11 @@ class Net(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        loop = _loop_of(site)
+        loop = loop_of(site)
         if loop is None:
             return
         _, over = loop.header()
-        calls = [each for each in site.function.calls if _is_in(each, loop)]
+        calls = list(calls_in(loop))
         if _counts_many(over) and any(_is_forward(each, look) for each in calls):
             yield Found(site.node, "a model is called once for each of them", least=Heat.STEP)
             return
@@ -111,14 +111,6 @@ class Net(torch.nn.Module):
                 yield Found(
                     each.node, f"`{look.source(each.node.func)}` is called for one at a time"
                 )
-
-
-def _loop_of(site: Site) -> Loop | None:
-    return next((each for each in site.function.loops if each.node is site.node), None)
-
-
-def _is_in(site: Site, loop: Loop) -> bool:
-    return site.loop is not None and any(each is loop for each in site.loop.outwards())
 
 
 def _counts_many(over: ast.expr) -> bool:
@@ -175,7 +167,7 @@ def _takes_part(site: Site, over: ast.expr, loop: Site) -> bool:
     """A mirrored input, or a part of one that was split along the batch."""
     if any(called_name(each) in MIRRORS for each in site.node.args):
         return True
-    source = given(over, site.function) or over
+    source = last_given(over, site.function) or over
     is_split = called_name(source) in SPLITS and isinstance(
         loop.node, ast.ListComp | ast.GeneratorExp
     )

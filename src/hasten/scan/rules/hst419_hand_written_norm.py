@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name
 
 NORMS = re.compile(r"(RMS|Layer|Rms|L2)_?Norm", re.IGNORECASE)
 

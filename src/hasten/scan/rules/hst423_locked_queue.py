@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, receiver
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, last_name
+from hasten.scan.trace import last_name
 
 
 class LockedQueue(Rule):

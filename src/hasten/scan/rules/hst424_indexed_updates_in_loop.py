@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, is_bound_in
+from hasten.scan.trace import is_bound_in
 
 
 class IndexedUpdatesInLoop(Rule):

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, is_constant, keyword, receiver
+from hasten.scan.look import Look, called_name, is_constant, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, last_name
+from hasten.scan.trace import last_name
 
 
 class GradientsFilled(Rule):

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import COLLATE
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import called_name, last_name, names, operands
+from hasten.scan.trace import calls_in, last_name, loop_of, names, operands
 from hasten.scan.vocabulary import words
 
 BATCH = re.compile(
@@ -70,22 +70,16 @@ class Net(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        loop = next((each for each in site.function.loops if each.node is site.node), None)
+        loop = loop_of(site)
         if loop is None or COLLATE.search(site.function.last_name):
             return
         counted = _samples(loop)
         if counted is None:
             is_segment = _takes_segments(loop)
         else:
-            is_segment = any(_works_on(each, counted) for each in _own_calls(loop))
+            is_segment = any(_works_on(each.node, counted) for each in calls_in(loop))
         if is_segment:
             yield Found(site.node, "each sample of the batch is worked on by itself")
-
-
-def _own_calls(loop: Loop) -> Iterator[ast.Call]:
-    for site in loop.function.calls:
-        if site.loop is not None and any(each is loop for each in site.loop.outwards()):
-            yield site.node
 
 
 def _samples(loop: Loop) -> str | None:
@@ -127,5 +121,6 @@ def _takes_segments(loop: Loop) -> bool:
         return False
     counted = set(names(target))
     return any(
-        called_name(each) == "narrow" and counted & set(names(each)) for each in _own_calls(loop)
+        called_name(each.node) == "narrow" and counted & set(names(each.node))
+        for each in calls_in(loop)
     )
