@@ -188,7 +188,9 @@ class Heats:
         if self._values.of(over, function).kind == "loader":
             return True
         last = _names(over)[-1:] or [""]
-        return bool(re.search(r"(data)?loader|_dl$|^dl$|batches$|minibatches", last[0].lower()))
+        return bool(
+            re.search(r"(data)?loader|_dl$|^dl$|batches$|minibatches|data_?iter", last[0].lower())
+        )
 
     def goes_over_few(self, loop: Loop) -> bool:
         _, over = loop.header()

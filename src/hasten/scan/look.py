@@ -212,10 +212,10 @@ def gives_booleans(node: ast.Compare | ast.Call) -> bool:
     return name in COMPARISONS or (isinstance(dtype, ast.Attribute) and dtype.attr == "bool")
 
 
-def called_name(call: ast.Call) -> str:
-    """``item`` of ``x.item()``; empty for a call of what another call gives."""
-    match call.func:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
+def called_name(node: ast.AST | None) -> str:
+    """``item`` of ``x.item()``; empty for a call of what another call gives, and for no call."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
             return name
     return ""
 

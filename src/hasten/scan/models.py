@@ -1,0 +1,66 @@
+"""Calls of models, and which of them is behind a result."""
+
+import ast
+import re
+
+from hasten.scan.look import Look, called_name
+from hasten.scan.outline import Function
+from hasten.scan.trace import FOLLOWED, last_name, operands
+
+LOSSES = re.compile(r"loss|criterion|metric")
+MODULES = ("self", "torch", "F", "nn", "functional", "np", "numpy")
+"""What stands before the name of a function and is no operand of it."""
+
+
+def is_model_call(call: ast.Call, function: Function, look: Look) -> bool:
+    """Whether a module is called that is no loss."""
+    called = call.func
+    if not isinstance(called, ast.Name | ast.Attribute):
+        return False
+    if look.dotted(called).startswith(("torch.", "numpy.", "np.")):
+        return False
+    if look.values.of(called, function).kind == "module":
+        return not LOSSES.search(last_name(called).lower())
+    if isinstance(called, ast.Attribute) and called.attr.startswith("forward"):
+        base = called.value
+        return last_name(base) == "self" or look.values.of(base, function).kind == "module"
+    return False
+
+
+def model_behind(
+    node: ast.expr | None,
+    function: Function,
+    look: Look,
+    stops: tuple[str, ...] = (),
+    steps: int = FOLLOWED,
+) -> ast.Call | None:
+    """The call of a model that an expression is made of; calls of ``stops`` are not looked
+    behind."""
+    if not steps:
+        return None
+    match node:
+        case ast.Call() if is_model_call(node, function, look):
+            return node
+        case ast.Call() if called_name(node) in stops:
+            return None
+        case ast.Call():
+            sources = [each for each in operands(node) if last_name(each) not in MODULES][:1]
+        case ast.Subscript() | ast.Attribute():
+            sources = [node.value]
+        case ast.ListComp(elt=each) | ast.DictComp(value=each):
+            sources = [each]
+        case ast.Name():
+            sources = _given_above(node, function)
+        case _:
+            return None
+    found = (model_behind(each, function, look, stops, steps - 1) for each in sources)
+    return next((each for each in found if each is not None), None)
+
+
+def _given_above(node: ast.Name, function: Function) -> list[ast.expr]:
+    """All that the name was given above its line, the last first; of a loop what it goes over."""
+    return [
+        each.value
+        for each in reversed(function.bindings.get(node.id, ()))
+        if each.value is not None and (each.line < node.lineno or each.how == "loop")
+    ][:3]

@@ -1,0 +1,164 @@
+"""Loops that hand a state from one turn to the next, and what in them does not need it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hasten.scan.look import Look
+from hasten.scan.outline import Site
+from hasten.scan.trace import last_name, names
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """``for t in range(n)`` over moments of a tensor, with a state."""
+
+    loop: ast.For
+    moment: str
+    """The name that counts."""
+    cell: ast.Call
+    """What makes the next state of the last."""
+    state: frozenset[str]
+
+    def parallel(self) -> Iterator[ast.Call]:
+        """Calls of layers that need only the moment's inputs, so could run for all at once."""
+        follows_state, made = set(self.state), {self.moment}
+        for statement in self.loop.body:
+            if not isinstance(statement, ast.Assign):
+                continue
+            read = set(names(statement.value))
+            written = {name for each in statement.targets for name in names(each)}
+            if read & follows_state:
+                follows_state |= written
+                continue
+            follows_state -= written
+            if read & made:
+                made |= written
+                for each in ast.walk(statement.value):
+                    if isinstance(each, ast.Call) and _is_layer(each, made):
+                        yield each
+
+
+def recurrence(site: Site) -> Recurrence | None:
+    """Of a ``for`` in a method, where it is one."""
+    loop: ast.For = site.node
+    if not isinstance(loop.target, ast.Name) or not _counts(loop.iter):
+        return None
+    if site.function.owner is None or not _takes_moments(loop, loop.target.id):
+        return None
+    for statement in loop.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+            call = statement.value
+            written = {name for each in statement.targets for name in names(each)}
+            state = written & {name for each in call.args for name in names(each)}
+            if state and _is_layer_of(call.func, site):
+                return Recurrence(loop, loop.target.id, call, frozenset(state | _kept(loop)))
+    return None
+
+
+def hands_on(site: Site, look: Look) -> str:
+    """Of a ``for`` over moments that computes with plain operations: what it hands on, by a name
+    or from one index of a tensor to the next. Empty where it hands on no tensor."""
+    loop: ast.For = site.node
+    if not isinstance(loop.target, ast.Name) or not _counts(loop.iter):
+        return ""
+    moment = loop.target.id
+    read, written = _indexed(loop, moment)
+    if any(_is_of_self(each.value) for each in read):
+        return ""
+    tensors = {last_name(each.value) for each in read if look.value(each.value, site).is_tensor}
+    for each in written:
+        name = last_name(each.value)
+        own = [other for other in read if last_name(other.value) == name]
+        shifted = any(_shifts(other.slice, moment) for other in (each, *own))
+        if name in tensors and own and shifted:
+            return name
+    if not tensors or not (last_name(loop.iter.func) == "reversed" or MOMENT.match(moment)):  # type: ignore[attr-defined]
+        return ""
+    return next(iter(sorted(_followed(loop, tensors | {moment}) & handed_on(loop))), "")
+
+
+MOMENT = re.compile(r"^(t|ti|tt|time|step|timestep|time_step|moment)$")
+
+
+def _shifts(index: ast.expr, moment: str) -> bool:
+    """Whether it reaches the moment before or after: ``t + 1``."""
+    return any(
+        isinstance(each, ast.BinOp)
+        and last_name(each.left) == moment
+        and isinstance(each.right, ast.Constant)
+        for each in ast.walk(index)
+    )
+
+
+def _indexed(loop: ast.For, moment: str) -> tuple[list[ast.Subscript], list[ast.Subscript]]:
+    """What is read and what is written at an index that the loop counts."""
+    read: list[ast.Subscript] = []
+    written: list[ast.Subscript] = []
+    for statement in loop.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Subscript) and moment in names(node.slice):
+                (written if isinstance(node.ctx, ast.Store) else read).append(node)
+    return read, written
+
+
+def _followed(loop: ast.For, sources: set[str]) -> set[str]:
+    """Names that are computed from these in the body."""
+    found = set(sources)
+    for statement in loop.body:
+        if isinstance(statement, ast.Assign) and found & set(names(statement.value)):
+            found |= {each.id for each in statement.targets if isinstance(each, ast.Name)}
+    return found - sources
+
+
+def _counts(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in ("range", "reversed", "trange")
+
+
+def _takes_moments(loop: ast.For, moment: str) -> bool:
+    """Whether ``x[:, t]`` is read, as opposed to ``self.layers[t](...)``."""
+    reads = False
+    for statement in loop.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Subscript):
+                indexes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+                if any(last_name(each) == moment for each in indexes):
+                    if _is_of_self(node.value):
+                        return False
+                    reads = True
+    return reads
+
+
+def _is_of_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and last_name(node.value) == "self"
+
+
+def _is_layer_of(called: ast.expr, site: Site) -> bool:
+    owner = site.function.owner
+    return _is_of_self(called) and owner is not None and last_name(called) not in owner.methods
+
+
+def _kept(loop: ast.For) -> set[str]:
+    """Names that are read before the body gives them a value."""
+    return handed_on(loop) | {
+        name
+        for statement in loop.body
+        if isinstance(statement, ast.AugAssign)
+        for name in names(statement.target)
+    }
+
+
+def handed_on(loop: ast.For) -> set[str]:
+    """Names that are read before the body assigns them; what is only added to is none."""
+    written: set[str] = set()
+    early: set[str] = set()
+    for statement in loop.body:
+        if isinstance(statement, ast.Assign):
+            early |= set(names(statement.value)) - written
+            written |= {name for each in statement.targets for name in names(each)}
+    return early & written
+
+
+def _is_layer(call: ast.Call, made: set[str]) -> bool:
+    return _is_of_self(call.func) and any(made & set(names(each)) for each in call.args)

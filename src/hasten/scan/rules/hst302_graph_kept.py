@@ -1,0 +1,86 @@
+"""A loss that is added up or collected with the whole graph behind it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name, root_name
+
+LOSS = re.compile(r"loss|err", re.IGNORECASE)
+
+
+class GraphKept(Rule):
+    code = "HST302"
+    name = "graph-kept-with-loss"
+    why = "What is kept holds on to its graph, so memory grows with every step."
+    instead = "Keep `loss.detach()`."
+    effort = "a minute"
+    nodes = (ast.AugAssign,)
+    calls = ("append",)
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+def train(model, loader, optimizer):
+    total, losses = 0.0, []
+    for x, y in loader:
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        total += loss  # !
+        losses.append(loss)  # !
+    return total, losses
+""",
+        """\
+import torch
+
+def train(model, loader, optimizer):
+    total, losses = 0.0, []
+    for x, y in loader:
+        loss = model(x, y)
+        loss += model.penalty()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+        losses.append(loss.item())
+    with torch.no_grad():
+        for x, y in loader:
+            total += model(x, y)
+    return total, losses
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if site.loop is None:
+            return
+        kept, holder = _kept(site.node)
+        if not isinstance(kept, ast.Name) or not LOSS.search(kept.id):
+            return
+        if look.without_grad(site) or not self._runs_backward(kept.id, site):
+            return
+        if not self._runs_backward(last_name(root_name(holder)), site):
+            yield Found(site.node, f"`{kept.id}` is kept with its graph")
+
+    def _runs_backward(self, name: str, site: Site) -> bool:
+        """Whether the same loop calls ``name.backward()``; then the name is that of a step's."""
+        return any(
+            called_name(each.node) == "backward"
+            and each.loop is site.loop
+            and name
+            in (
+                last_name(receiver(each.node)),
+                *(last_name(given) for given in each.node.args),
+            )
+            for each in site.function.calls
+        )
+
+
+def _kept(node: ast.AugAssign | ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+    """What is kept, and by what."""
+    if isinstance(node, ast.AugAssign):
+        return node.value, node.target
+    return (node.args[0] if node.args else None), receiver(node)

@@ -1,0 +1,72 @@
+"""Data copied to 64 bits a number."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
+
+DOUBLE = ("float64", "double")
+
+
+class DoublePrecision(Rule):
+    code = "HST312"
+    name = "double-precision-data"
+    why = (
+        "Twice the memory of 32 bits, for data that a model takes as 32 bits; on most GPUs"
+        " arithmetic in 64 bits is many times slower."
+    )
+    instead = "Use `float32`."
+    risk = "rounding: fewer digits"
+    effort = "a minute"
+    calls = ("astype", "double", "to", "set_default_dtype")
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import numpy as np
+import torch
+
+torch.set_default_dtype(torch.float64)  # !
+
+def transform(columns):
+    return np.concatenate(columns, axis=1).astype(float)  # !
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return self.layers(x.double()) + x.to(torch.float64)  # ! twice
+""".replace("  # ! twice", "  # !"),
+        """\
+import numpy as np
+import torch
+
+def transform(columns, mask):
+    costs = -(mask > 0.5).astype(float)
+    return np.concatenate(columns, axis=1).astype(np.float32)
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return self.layers(x.float()).to(torch.float32)
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        call: ast.Call = site.node
+        name, held = called_name(call), receiver(call)
+        if held is None:
+            return
+        if name == "set_default_dtype":
+            if call.args and last_name(call.args[0]) in DOUBLE:
+                yield Found(call, "all tensors are made with 64 bits", least=Heat.ONCE)
+        elif name == "astype":
+            is_joined = called_name(held) in ("concatenate", "stack", "vstack", "hstack")
+            if is_joined and call.args and last_name(call.args[0]) in ("float", *DOUBLE):
+                yield Found(call, "a whole table is copied to 64 bits", least=Heat.ONCE)
+        elif name == "double":
+            if look.value(held, site).is_tensor and not call.args:
+                yield Found(call, f"`{look.source(held)}` is computed in 64 bits")
+        elif any(look.dotted(each) in ("torch.float64", "torch.double") for each in call.args):
+            yield Found(call, f"`{look.source(held)}` is computed in 64 bits")

@@ -1,0 +1,79 @@
+"""A recurrent cell called moment by moment from Python."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.look import Look
+from hasten.scan.outline import Site
+from hasten.scan.recurrence import hands_on, recurrence
+from hasten.scan.rule import Found, Rule
+
+
+class TimeLoop(Rule):
+    code = "HST404"
+    name = "python-time-loop"
+    why = (
+        "Each moment launches every kernel of the cell anew from Python, and each waits for the"
+        " one before."
+    )
+    instead = (
+        "Use `nn.GRU` or `nn.LSTM` over the whole sequence where the cell is one of theirs; else"
+        " compile the loop, or compute outside of it what does not need the state."
+    )
+    risk = "rounding: sums are taken in another order"
+    effort = "an hour"
+    nodes = (ast.For,)
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+class Layer(torch.nn.Module):
+    def forward(self, x):
+        h = torch.zeros(x.size(0), self.size, device=x.device)
+        outs = []
+        for i in range(x.size(1)):  # !
+            h = self.cell(x[:, i], h)
+            outs.append(h)
+        return torch.stack(outs, 1)
+""",
+        """\
+import torch
+
+def forward(rewards, values, steps):
+    gains = torch.zeros_like(rewards)
+    last = 0
+    for t in reversed(range(steps)):  # !
+        delta = rewards[t] + values[t + 1] - gains[t]
+        gains[t] = last = delta + 0.9 * last
+    scores = torch.zeros(8, steps + 1)
+    for t in range(steps):  # !
+        scores[:, t + 1] = torch.logsumexp(scores[:, t] + gains[t], dim=-1)
+    return gains, scores
+""",
+        """\
+import torch
+
+class Stack(torch.nn.Module):
+    def forward(self, x, masks):
+        for i in range(self.n_layers):
+            x = self.layers[i](x, masks[i])
+        x, _ = self.lstm(x)
+        start = 0
+        for i in range(3):
+            end = start + 1
+            x[:, i] = x[:, start:end]
+            start = end
+        return x
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        found = recurrence(site)
+        if found is not None:
+            called = look.source(found.cell.func)
+            yield Found(site.node, f"`{called}` is called once a moment from Python")
+            return
+        state = hands_on(site, look)
+        if state:
+            yield Found(site.node, f"`{state}` is computed moment by moment from Python")

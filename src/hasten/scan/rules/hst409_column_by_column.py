@@ -1,0 +1,137 @@
+"""A kernel for each column, axis or feature."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look
+from hasten.scan.outline import Loop, Site
+from hasten.scan.recurrence import handed_on
+from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import is_bound_in, last_name, names
+from hasten.scan.vocabulary import words
+
+MOMENTS = re.compile(r"^(t|ti|step|time|timestep|pos|position|tok|token)s?$|_t$|^t_|time|step")
+"""Names that count moments: those depend on one another."""
+OF_TENSORS = words("long float half unsqueeze view expand contiguous permute detach int")
+FEW_THINGS = re.compile(r"task|head|layer|block|level|scale|stage|expert|codebook|quantizer")
+
+
+class ColumnByColumn(Rule):
+    code = "HST409"
+    name = "column-by-column"
+    why = (
+        "Each turn of the loop launches kernels for one slice of a tensor; with many columns the"
+        " launches take longer than the arithmetic."
+    )
+    instead = (
+        "Work on all columns at once: one call on the whole tensor, columns of a kind gathered by"
+        " index, or one embedding table with offsets."
+    )
+    risk = "rounding: sums are taken in another order"
+    effort = "an hour"
+    nodes = (ast.Subscript,)
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+class Activate(torch.nn.Module):
+    def forward(self, x):
+        parts, start = [], 0
+        for width in self.widths:
+            end = start + width
+            parts.append(torch.tanh(x[:, start:end]))  # !
+            start = end
+        return torch.cat(parts, dim=1)
+""",
+        """\
+import torch
+
+class Embed(torch.nn.Module):
+    def forward(self, x):
+        columns = []
+        for i, size in enumerate(self.sizes):
+            columns.append(self.embeddings[i](x[:, i].long()))  # !
+        return torch.cat(columns, dim=1)
+
+def lookup(X, tables, places):
+    return [tables[each](X[:, places[each] : places[each] + 1].long()) for each in tables]  # !
+
+class Model(torch.nn.Module):
+    def forward(self, X):
+        return lookup(X, self.tables, self.places)
+""",
+        """\
+import torch
+
+class Layer(torch.nn.Module):
+    def forward(self, x, y):
+        for t in range(x.size(1)):
+            self.h = self.cell(x[:, t], self.h)
+        losses = [self.losses[i](x[:, i], y[:, i]) for i in range(self.n_tasks)]
+        first = x[:, 0]
+        return torch.tanh(x), losses, first
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        node: ast.Subscript = site.node
+        if site.loop is None or isinstance(site.loop.node, ast.While):
+            return
+        loop = _counted_columns(node.slice, site.loop)
+        if loop is None or _over_moments(loop) or not _is_tensor(site, look):
+            return
+        if _hands_on_tensor(loop, look):
+            return
+        if isinstance(node.ctx, ast.Store) and not isinstance(site.statement, ast.AugAssign):
+            return
+        often = Heat.ONCE if loop.outer is not None else None
+        yield Found(site.statement, f"`{look.source(node)}` is worked on by itself", least=often)
+
+
+def _is_tensor(site: Site, look: Look) -> bool:
+    kind = look.value(site.node.value, site).kind
+    if kind != "unknown":
+        return kind == "tensor"
+    if isinstance(site.parent, ast.Attribute) and site.parent.attr in OF_TENSORS:
+        return True
+    return isinstance(site.parent, ast.expr) and look.value(site.parent, site).is_tensor
+
+
+def _counted_columns(index: ast.expr, loop: Loop) -> Loop | None:
+    """Of ``[:, i]`` or ``[..., a:b]``, the loop that counts."""
+    if not isinstance(index, ast.Tuple) or len(index.elts) < 2:
+        return None
+    first, *others = index.elts
+    is_all = isinstance(first, ast.Slice) and first.lower is None and first.upper is None
+    if not is_all and not (isinstance(first, ast.Constant) and first.value is Ellipsis):
+        return None
+    counted = {name for each in others for name in names(each)}
+    return next(
+        (each for each in loop.outwards() if any(is_bound_in(name, each) for name in counted)), None
+    )
+
+
+def _over_moments(loop: Loop) -> bool:
+    target, over = loop.header()
+    said = [*(_all_names(target) if target is not None else ()), *_all_names(over)]
+    return any(MOMENTS.search(name) or FEW_THINGS.search(name) for name in said)
+
+
+def _hands_on_tensor(loop: Loop, look: Look) -> bool:
+    """Whether one turn needs what the last one computed."""
+    if not isinstance(loop.node, ast.For):
+        return False
+    line = loop.node.end_lineno or loop.line
+    return any(
+        look.values.of_name(name, line, loop.function).is_tensor for name in handed_on(loop.node)
+    )
+
+
+def _all_names(node: ast.expr) -> Iterator[str]:
+    for each in ast.walk(node):
+        name = last_name(each)
+        if name:
+            yield name.lower()

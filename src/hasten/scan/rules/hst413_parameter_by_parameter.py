@@ -1,0 +1,110 @@
+"""Kernels for each parameter by itself, every step."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.look import Look, called_name
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name, names, operands
+from hasten.scan.vocabulary import words
+
+LISTS = ("parameters", "named_parameters", "buffers")
+HELD = re.compile(r"^(\w+_)?param(eter)?s(_\w+)?$|^(\w+_)?weights?_list$")
+VIEWS = ("zip", "enumerate", "list", "keys", "values", "items", "filter")
+KERNELS = words(
+    "norm sum abs pow mul_ add_ lerp_ copy_ clamp_ square sub_ div_ addcmul_ addcdiv_ sqrt"
+)
+
+
+class ParameterByParameter(Rule):
+    code = "HST413"
+    name = "parameter-by-parameter"
+    why = "A model has hundreds of parameters; a few kernels for each of them are thousands a step."
+    instead = (
+        "Use the functions for lists: `torch._foreach_mul_`, `torch._foreach_norm`,"
+        " `clip_grad_norm_`, the `weight_decay` of the optimizer, or `torch.optim.swa_utils`."
+    )
+    risk = "rounding: sums are taken in another order"
+    nodes = (ast.For,)
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+class Penalty(torch.nn.Module):
+    def forward(self, model):
+        loss = 0.0
+        for name, p in model.named_parameters():
+            if "bias" not in name:
+                loss += self.l2 * torch.sum(p**2)  # !
+        return loss
+""",
+        """\
+import torch
+
+def train(model, ema, loader, optimizer):
+    for x, y in loader:
+        model(x, y).backward()
+        optimizer.step()
+        for ours, theirs in zip(ema.parameters(), model.parameters()):
+            ours.data.mul_(0.99).add_(theirs.data, alpha=0.01)  # !
+""",
+        """\
+import torch
+
+def train(model, loader, optimizer):
+    for p in model.parameters():
+        p.data.mul_(0.5)
+    for x, y in loader:
+        for p in model.parameters():
+            p.grad = None
+        model(x, y).backward()
+        optimizer.step()
+        torch._foreach_mul_(list(model.parameters()), 0.9)
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        loop: ast.For = site.node
+        if not _over_parameters(loop.iter):
+            return
+        targets = set(names(loop.target))
+        for statement in loop.body:
+            if isinstance(statement, ast.Assign) and targets & set(names(statement.value)):
+                targets |= set(names(statement.targets[0]))
+        for statement in _with_kernels(loop.body, targets):
+            yield Found(statement, "kernels are launched for each parameter by itself")
+
+
+def _over_parameters(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call):
+        if called_name(node) in LISTS:
+            return True
+        return called_name(node) in VIEWS and any(_over_parameters(each) for each in operands(node))
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Constant) and node.slice.value == "params"
+    return bool(HELD.search(last_name(node)))
+
+
+def _with_kernels(body: list[ast.stmt], targets: set[str]) -> Iterator[ast.stmt]:
+    """In each body the first statement that computes with a parameter."""
+    told = False
+    for statement in body:
+        if isinstance(statement, ast.If | ast.With):
+            yield from _with_kernels(statement.body, targets)
+            yield from _with_kernels(getattr(statement, "orelse", []), targets)
+        elif not told and _computes(statement, targets):
+            told = True
+            yield statement
+
+
+def _computes(statement: ast.stmt, targets: set[str]) -> bool:
+    if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+        return False
+    for each in ast.walk(statement.value):
+        is_kernel = isinstance(each, ast.BinOp) or called_name(each) in KERNELS
+        if is_kernel and targets & set(names(each)):
+            return True
+    return False

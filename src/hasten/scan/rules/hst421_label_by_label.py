@@ -1,0 +1,75 @@
+"""One pass over an array for every label in it."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name
+from hasten.scan.outline import Loop, Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name, names
+
+
+class LabelByLabel(Rule):
+    code = "HST421"
+    name = "label-by-label"
+    why = "Each label is looked for in the whole array (or its part of it) by a loop in Python."
+    instead = (
+        "One pass for all labels: `bincount` or `scatter_add` with the labels as index,"
+        " `scipy.ndimage` with `index=`."
+    )
+    risk = "rounding: sums are taken in another order"
+    effort = "an hour"
+    nodes = (ast.Compare,)
+    least = Heat.ONCE
+    severity = "low"
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import numpy as np
+
+def errors(err, masks, slices):
+    return np.array([err[s][masks[s] == (j + 1)].mean() for j, s in enumerate(slices)])  # !
+""",
+        """\
+import torch
+
+def means(x, labels, n_classes):
+    found = []
+    for c in range(n_classes):
+        found.append(x[labels == c].mean(0))  # !
+    return torch.stack(found)
+""",
+        """\
+import torch
+
+def means(x, labels, n_classes, names):
+    for i in range(n_classes):
+        if i == 3 or names[i] == "other" or labels == i:
+            return x
+    return torch.zeros(n_classes).index_add_(0, labels, x)
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        test: ast.Compare = site.node
+        if site.loop is None or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+            return
+        if isinstance(site.parent, ast.If | ast.IfExp | ast.BoolOp | ast.comprehension | ast.While):
+            return
+        if not _is_label(test.comparators[0], site.loop) or isinstance(test.left, ast.Constant):
+            return
+        is_mask = isinstance(site.parent, ast.Subscript) and site.parent.slice is test
+        if is_mask or (isinstance(test.left, ast.Subscript) and isinstance(site.parent, ast.Call)):
+            yield Found(site.statement, f"`{look.source(test)}` is computed for every label")
+
+
+def _is_label(node: ast.expr, loop: Loop) -> bool:
+    """``i`` or ``i + 1`` of ``for i in range(n)``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
+        node = node.left
+    target, over = loop.header()
+    if target is None or called_name(over) not in ("range", "enumerate", "unique", "trange"):
+        return False
+    return bool(last_name(node)) and last_name(node) in set(names(target))

@@ -1,0 +1,54 @@
+"""Gradients filled with zeros instead of let go."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.look import Look, called_name, is_constant, keyword, receiver
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
+
+
+class GradientsFilled(Rule):
+    code = "HST425"
+    name = "gradients-filled-with-zeros"
+    why = "It writes all gradients, and the backward pass then reads and adds to them."
+    instead = "Set them to None: `optimizer.zero_grad()` does, since torch 2.0."
+    risk = "a parameter without a gradient is then left out of the step"
+    effort = "a minute"
+    calls = ("zero_", "zero_grad")
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad(set_to_none=False)  # !
+        model(x, y).backward()
+        optimizer.step()
+        for p in model.parameters():
+            p.grad.zero_()  # !
+            p.grad.data.zero_()  # !
+""",
+        """\
+import torch
+
+def train(model, loader, optimizer, total):
+    for x, y in loader:
+        optimizer.zero_grad()
+        model(x, y).backward()
+        total.zero_()
+        optimizer.step()
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        held = receiver(site.node)
+        if held is None:
+            return
+        if called_name(site.node) == "zero_grad":
+            found = is_constant(keyword(site.node, "set_to_none"), False)
+        else:
+            found = ".grad" in look.source(held) and last_name(held) in ("grad", "data")
+        if found:
+            yield Found(site.node, f"`{look.source(held)}` is filled with zeros")
