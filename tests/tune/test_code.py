@@ -64,7 +64,8 @@ def test_what_was_not_timed_has_no_cost(
     source: Path, measured: tuple[tuple[int, float | None], ...]
 ) -> None:
     rows = found(parts_of(str(source), *measured), Place(path=str(source), line=10))
-    assert rows == [(12, "HST2", None)], "and the loss was not seen to run every step"
+    assert {cost for _, _, cost in rows} == {None}
+    assert (12, "HST2", None) in rows
 
 
 def test_paths_are_known_in_any_form(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
