@@ -83,9 +83,15 @@ def is_window(node: ast.AST, name: str) -> bool:
     )
 
 
-def loop_of(site: Site) -> Loop | None:
-    """Of a ``for`` statement."""
-    return next((each for each in site.function.loops if each.node is site.node), None)
+def loop_over_data(site: Site, look: Look) -> Loop | None:
+    """Of a ``for`` statement that goes over much, and is no part of a model or of its training."""
+    owner = site.function.owner
+    if owner is not None and look.values.is_module(owner):
+        return None
+    loop = next((each for each in site.function.loops if each.node is site.node), None)
+    if loop is None or loop.has_backward or look.heats.goes_over_few(loop):
+        return None
+    return loop
 
 
 def _names(node: ast.AST, name: str) -> bool:

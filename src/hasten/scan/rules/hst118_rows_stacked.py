@@ -8,7 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import is_at, is_window, loop_of
+from hasten.scan.samples import is_at, is_window, loop_over_data
 from hasten.scan.vocabulary import words
 
 STACKS = words("stack cat concat concatenate array asarray vstack hstack column_stack tensor")
@@ -85,14 +85,13 @@ def read(paths, model, loader):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        loop = loop_of(site)
-        if loop is None or loop.has_backward or look.heats.kind_of(loop) == Heat.EPOCH:
-            return
-        owner = site.function.owner
-        if (owner is not None and look.values.is_module(owner)) or look.heats.goes_over_few(loop):
-            return
         for name, value in _appended(site.node):
-            if self._is_stacked(name, site) and self._is_rowwise(value, loop, site, look):
+            if not self._is_stacked(name, site):
+                continue
+            loop = loop_over_data(site, look)
+            if loop is None or look.heats.kind_of(loop) == Heat.EPOCH:
+                return
+            if self._is_rowwise(value, loop, site, look):
                 yield Found(site.node, f"`{name}` is computed row by row, and stacked again")
                 return
 
