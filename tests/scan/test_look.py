@@ -71,3 +71,29 @@ def step(x):
 """
     site, look = site_of_call(text)
     assert look.source(look.origin(site.node.args[0], site)) == "torch.ones(3)"
+
+
+def test_a_name_in_its_own_definition_of_several_lines_is_what_it_was_before() -> None:
+    text = """
+import torch
+def step(n):
+    x = torch.ones(3)
+    x = (
+        x.long()
+    )
+    asked(x)
+"""
+    site, look = site_of_call(text)
+    assert look.source(look.origin(site.node.args[0], site)) == "torch.ones(3)"
+
+
+def test_a_name_that_is_only_given_itself_has_no_origin() -> None:
+    text = """
+def step(n):
+    x = (
+        x.long()
+    )
+    asked(x)
+"""
+    site, look = site_of_call(text)
+    assert look.source(look.origin(site.node.args[0], site)) == "x"

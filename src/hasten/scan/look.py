@@ -95,9 +95,10 @@ class Look:
                     binding, scope = self.values.definition(node.id, node.lineno, site.function)
                     if binding is None or scope is not site.function or binding.how != "value":
                         return node
-                    if binding.value is None or binding.line >= node.lineno:
+                    made = binding.value
+                    if made is None or (made.end_lineno or binding.line) >= node.lineno:
                         return node
-                    node = binding.value
+                    node = made
                 case _:
                     return node
 

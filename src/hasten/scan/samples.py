@@ -14,7 +14,7 @@ LoaderTrouble = Literal["in memory", "no workers", "restarted", "unpinned"]
 CONVERTS = words(
     "tensor as_tensor from_numpy FloatTensor LongTensor Tensor IntTensor array asarray float long"
     " int bool half double to astype toarray todense items keys squeeze unsqueeze view reshape"
-    " flatten copy clone tuple list dict type zip detach"
+    " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div"
 )
 """Calls that a sample goes through unchanged but for its type."""
 TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image", "caption", "url")
@@ -52,7 +52,7 @@ def indexed_only(function: Function | None) -> ast.Subscript | None:
             if isinstance(node, ast.For | ast.While | ast.With | ast.Try | ast.Raise):
                 return None
             if isinstance(node, ast.Subscript):
-                if not _is_of_self(node, function) or _holds_text(node):
+                if not _is_of_array(node) or _holds_text(node):
                     return None
                 first = first or (node if _names(node.slice, index) else None)
     return first
@@ -68,23 +68,43 @@ def is_at(node: ast.AST, name: str) -> TypeGuard[ast.Subscript]:
     return isinstance(node, ast.Subscript) and _names(node.slice, name)
 
 
-def loop_of(site: Site) -> Loop | None:
-    """Of a ``for`` statement."""
-    return next((each for each in site.function.loops if each.node is site.node), None)
+def is_window(node: ast.AST, name: str) -> bool:
+    """``x[name : name + width]``, also with more indices."""
+    if not isinstance(node, ast.Subscript):
+        return False
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return any(
+        isinstance(part, ast.Slice)
+        and part.lower is not None
+        and part.upper is not None
+        and _names(part.lower, name)
+        and _names(part.upper, name)
+        for part in parts
+    )
+
+
+def loop_over_data(site: Site, look: Look) -> Loop | None:
+    """Of a ``for`` statement that goes over much, and is no part of a model or of its training."""
+    owner = site.function.owner
+    if owner is not None and look.values.is_module(owner):
+        return None
+    loop = next((each for each in site.function.loops if each.node is site.node), None)
+    if loop is None or loop.has_backward or look.heats.goes_over_few(loop):
+        return None
+    return loop
 
 
 def _names(node: ast.AST, name: str) -> bool:
     return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
 
 
-def _is_of_self(node: ast.Subscript, function: Function) -> bool:
-    """Of ``self.x[i]``, of ``v[i] for v in self.x`` and of what a call gave: not of ``d["x"]``."""
+def _is_of_array(node: ast.Subscript) -> bool:
+    """Of ``self.x[i]``, and of parts of it; not of ``d["x"]``, which may hold anything."""
     base = node.value
     while isinstance(base, ast.Subscript):
         base = base.value
-    if isinstance(base, ast.Name):
-        return any(each.how == "loop" for each in function.bindings.get(base.id, ()))
-    return True
+    is_key = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+    return not (isinstance(base, ast.Name) and is_key)
 
 
 def _holds_text(node: ast.Subscript) -> bool:

@@ -60,6 +60,14 @@ class Plain:
         if self.y is None:
             return torch.tensor(self.x[idx, :])  # !
         return torch.tensor(self.x[idx, :]), self.y[idx]
+
+class Scaled(Dataset):
+    def __getitem__(self, idx):
+        if torch.is_tensor(idx):
+            idx = idx.tolist()
+        row = self.x[idx, :]  # !
+        row = (row - self.mean) / self.std
+        return torch.from_numpy(row[:-1]), row[-1]
 """,
         """\
 import torch

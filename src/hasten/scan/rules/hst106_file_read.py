@@ -84,7 +84,7 @@ def train(model, loader, path):
         model(batch).backward()
         if step % 1000 == 0:
             model.load_state_dict(torch.load(path))
-        with open("log.txt") as log:
+        with open("log.txt") as log, path.joinpath("log").open("w") as other:
             log.write("step")
         other = torch.load(f"{path}/checkpoint.pt")
 """,
@@ -94,7 +94,7 @@ def train(model, loader, path):
         called = look.dotted(site.node.func)
         module, _, last = called.rpartition(".")
         owner = module.rpartition(".")[2]
-        if last in ("load", "open") and owner not in MODULES:
+        if not called or (last in ("load", "open") and owner not in MODULES):
             return
         if site.function.last_name in self.calls:  # its caller is named
             return

@@ -13,11 +13,14 @@ from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_dataset
 
 PREPARES = re.compile(
-    r"normali[sz]|standardi[sz]|process|prepare|featur|(^|_)(parse|fill|impute|encode|convert|pad"
+    r"normali[sz]|standardi[sz]|process|prepare|featur|(^|_)(parse|fill|impute|encode|convert"
     r"|compute|calc|calculate|extract|build|construct|scale|filter|clean|vectori[sz]e)(_|$)"
     r"|resample|resize|spectrogram|mfcc|fbank|stft|wavelet|one_?hot|graph|neighbo|bgr|ycbcr"
 )
-RANDOM = re.compile(r"rand|aug|jitter|crop|flip|noise|mixup|drop|(^|_)sampl|file|path|key|dir")
+RANDOM = re.compile(
+    r"rand|aug|jitter|crop|flip|noise|mixup|drop|(^|_)sampl|file|path|key|dir|(compute|make|create)_mask"
+)
+NOT_OWN = ("torch.", "numpy.")
 INDICES = frozenset(("idx", "index", "i", "item", "ix", "indices"))
 
 
@@ -34,7 +37,7 @@ class PreparedAgain(Rule):
     verify = "Compare samples of both versions; they must not be random."
     effort = "an hour"
     risk = "what is kept takes memory"
-    nodes = (ast.ClassDef,)
+    nodes = (ast.ClassDef, ast.FunctionDef)
     least = Heat.ONCE
     severity: ClassVar[Severity | None] = "medium"
     examples: ClassVar[tuple[str, ...]] = (
@@ -51,6 +54,9 @@ class Series(Dataset):
         }
         self.process_path(idx)
         return self.normalize(sample["x"]), sample  # !
+
+def collate(rows):
+    return build_graph(rows)  # !
 """,
         """\
 import torch
@@ -70,15 +76,21 @@ class Series(Dataset):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if isinstance(site.node, ast.FunctionDef):
+            if "collate" in site.node.name:
+                for each in look.outline.functions:
+                    if each.node is site.node:
+                        yield from self._within(each, look)
+            return
         owner = look.outline.classes.get(site.node.name)
         if owner is None or owner.node is not site.node or not is_dataset(owner):
             return
         for name, method in owner.methods.items():
             if not name.startswith("__init") and INDICES & method.parameters.keys():
-                yield from self._in_method(method, look)
+                yield from self._within(method, look)
 
-    def _in_method(self, method: Function, look: Look) -> Iterator[Found]:
-        for site in method.calls:
+    def _within(self, function: Function, look: Look) -> Iterator[Found]:
+        for site in function.calls:
             name = called_name(site.node)
             if not PREPARES.search(name) or RANDOM.search(name):
                 continue
@@ -88,9 +100,9 @@ class Series(Dataset):
     def _is_own(self, called: ast.expr, look: Look) -> bool:
         """A function or a method of the data set, not one of a tensor or of torch."""
         if isinstance(called, ast.Name):
-            return not look.dotted(called).startswith(("torch", "numpy"))
+            return not look.dotted(called).startswith(NOT_OWN)
         if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
             return False
         base = called.value.id
         module = look.outline.imports.get(base, "torch")
-        return base == "self" or not module.startswith(("torch", "numpy"))
+        return base == "self" or not f"{module}.".startswith(NOT_OWN)

@@ -72,8 +72,12 @@ def train(model, loader, groups):
             return
         if look.value(call.args[0], site).kind == "number":
             return
-        anew = is_constant(keyword(call, "replace"), value=False) and in_dataset(site)
-        if not anew and look.local(site).inner == 0:
-            return
-        least = Heat.ONCE if anew else None
+        if is_constant(keyword(call, "replace"), value=False):
+            if not in_dataset(site):  # said of all places by HST132
+                return
+            least: Heat | None = Heat.ONCE
+        else:
+            if look.local(site).inner == 0:
+                return
+            least = None
         yield Found(call, f"`{look.source(call.func)}` is called once a row", least=least)

@@ -8,7 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import is_at, loop_of
+from hasten.scan.samples import is_at, is_window, loop_over_data
 from hasten.scan.vocabulary import words
 
 STACKS = words("stack cat concat concatenate array asarray vstack hstack column_stack tensor")
@@ -23,7 +23,7 @@ class RowsStacked(Rule):
     )
     instead = (
         "Compute on the whole array, with an axis for the rows; over time, `cumsum`,"
-        " `maximum.accumulate` and the like."
+        " `maximum.accumulate` and the like; windows are views, `sliding_window_view` or `unfold`."
     )
     verify = "Compare the arrays of both versions."
     effort = "an hour"
@@ -41,6 +41,12 @@ def gaps(mask: np.ndarray, steps):
     for step in range(1, steps):  # !
         found.append(np.ones(3) + (1 - mask[step - 1]) * found[-1])
     return np.asarray(found)
+
+def windows(series, width):
+    found = []
+    for start in range(len(series) - width):  # !
+        found.append(series[start : start + width])
+    return np.array(found)
 
 def all_gaps(masks: torch.Tensor):
     found = []
@@ -79,14 +85,13 @@ def read(paths, model, loader):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        loop = loop_of(site)
-        if loop is None or loop.has_backward or look.heats.kind_of(loop) == Heat.EPOCH:
-            return
-        owner = site.function.owner
-        if (owner is not None and look.values.is_module(owner)) or look.heats.goes_over_few(loop):
-            return
         for name, value in _appended(site.node):
-            if self._is_stacked(name, site) and self._is_rowwise(value, loop, site, look):
+            if not self._is_stacked(name, site):
+                continue
+            loop = loop_over_data(site, look)
+            if loop is None or look.heats.kind_of(loop) == Heat.EPOCH:
+                return
+            if self._is_rowwise(value, loop, site, look):
                 yield Found(site.node, f"`{name}` is computed row by row, and stacked again")
                 return
 
@@ -107,10 +112,12 @@ def read(paths, model, loader):
             return isinstance(_made_in(loop, value), ast.Call | ast.BinOp)
         if not isinstance(over, ast.Call) or called_name(over) != "range":
             return False
-        return (
-            isinstance(value, ast.BinOp)
-            and isinstance(target, ast.Name)
-            and any(is_at(each, target.id) for each in ast.walk(value))
+        if not isinstance(target, ast.Name):
+            return False
+        if is_window(value, target.id):
+            return True
+        return isinstance(value, ast.BinOp) and any(
+            is_at(each, target.id) for each in ast.walk(value)
         )
 
 

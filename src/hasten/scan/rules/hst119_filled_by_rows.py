@@ -8,7 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import is_at, loop_of
+from hasten.scan.samples import is_at, loop_over_data
 from hasten.scan.vocabulary import words
 
 READS = words("load loadtxt genfromtxt fromfile from_numpy choice permutation tensor")
@@ -70,16 +70,13 @@ def fill(x, models, paths):
         if not isinstance(over, ast.Call) or called_name(over) not in ("range", "enumerate"):
             return
         place = node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target
-        loop = loop_of(site)
-        if loop is None or not isinstance(place, ast.Name) or look.heats.goes_over_few(loop):
-            return
-        owner = site.function.owner
-        if owner is not None and look.values.is_module(owner):
+        if not isinstance(place, ast.Name):
             return
         for statement in node.body:
             if isinstance(statement, ast.Assign) and self._fills(statement, place.id, site, look):
-                name = look.source(statement.targets[0])
-                yield Found(node, f"`{name}` is computed by a Python loop, one row at a time")
+                if loop_over_data(site, look) is not None:
+                    name = look.source(statement.targets[0])
+                    yield Found(node, f"`{name}` is computed by a Python loop, one row at a time")
                 return
 
     def _fills(self, statement: ast.Assign, place: str, site: Site, look: Look) -> bool:

@@ -71,6 +71,6 @@ def gather(parts, rates):
 def _is_begun_in(site: Site, name: str) -> bool:
     """Whether each turn of the loop begins with another one."""
     return any(
-        each.line != site.statement.lineno and site.loop is not None and site.loop.holds(each.line)
+        each.value is not site.node and site.loop is not None and site.loop.holds(each.line)
         for each in site.function.bindings.get(name, ())
     )

@@ -47,6 +47,6 @@ def train(model, train_loader, steps):
         made = site.node.args[0] if site.node.args else None
         if not isinstance(made, ast.Call) or called_name(made) != "iter" or not made.args:
             return
-        if look.value(made.args[0], site).kind == "loader":
+        if site.loop is not None and look.value(made.args[0], site).kind == "loader":
             least = Heat.ONCE if look.local(site).inner else None
             yield Found(site.node, f"`{look.source(made)}` is made for one batch", least=least)

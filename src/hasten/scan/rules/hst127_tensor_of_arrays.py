@@ -1,0 +1,68 @@
+"""A tensor that is made of a list of arrays."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+
+
+class TensorOfArrays(Rule):
+    code = "HST127"
+    name = "tensor-of-list-of-arrays"
+    why = "Every number of every array is turned into a Python object and read from it again."
+    instead = "Join them first: `torch.from_numpy(np.stack(arrays))`, or `torch.stack(tensors)`."
+    effort = "a minute"
+    verify = "Compare the tensors of both versions, with their types."
+    calls = ("tensor", "as_tensor", "Tensor", "FloatTensor", "LongTensor")
+    least = Heat.ONCE
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import numpy as np
+import torch
+
+def gather(count):
+    rows = []
+    for i in range(count):
+        row = np.full(3, i)
+        rows.append(row)
+    both = torch.tensor([np.zeros(3) for _ in range(count)])  # !
+    return torch.FloatTensor(rows), both  # !
+""",
+        """\
+import numpy as np
+import torch
+
+def gather(count):
+    rows, numbers = [], []
+    for i in range(count):
+        rows.append(np.full(3, i))
+        numbers.append(i)
+    return torch.from_numpy(np.stack(rows)), torch.tensor(np.array(rows)), torch.tensor(numbers)
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        first = site.node.args[0] if site.node.args else None
+        if not isinstance(first, ast.Name | ast.ListComp) or not look.is_of_torch(site.node):
+            return
+        value = look.value(first, site)
+        if value.kind != "list":
+            return
+        if value.items in ("array", "tensor") or self._gathers_arrays(first, site, look):
+            yield Found(site.node, f"`{look.source(first)}` is a list of arrays, read by number")
+
+    def _gathers_arrays(self, name: ast.expr, site: Site, look: Look) -> bool:
+        """Whether arrays are appended to it in the same function."""
+        return isinstance(name, ast.Name) and any(
+            called_name(each.node) == "append"
+            and isinstance(each.node.func, ast.Attribute)
+            and isinstance(each.node.func.value, ast.Name)
+            and each.node.func.value.id == name.id
+            and look.value(each.node.args[0], each).kind == "array"
+            for each in site.function.calls
+            if len(each.node.args) == 1
+        )

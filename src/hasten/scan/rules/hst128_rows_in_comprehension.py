@@ -1,0 +1,84 @@
+"""Arrays that are made of a list of what each row gives."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import is_at, is_window
+from hasten.scan.vocabulary import words
+
+NUMERIC = words(
+    "norm mean sum std var max min argmax argmin dot median log exp sqrt clip cumsum diff abs"
+    " searchsorted interp where maximum minimum prod square einsum matmul softmax sigmoid relu"
+    " cosine_similarity linalg percentile quantile"
+)
+
+
+class RowsInComprehension(Rule):
+    code = "HST128"
+    name = "rows-computed-in-comprehension"
+    why = (
+        "A small array is made and a function called for each row; the whole array takes one call."
+    )
+    instead = (
+        "Call it on the whole array with `axis=`; windows are views, `sliding_window_view` or"
+        " `unfold`."
+    )
+    verify = "Compare the arrays of both versions."
+    risk = "sums in another order round differently"
+    calls = ("array", "asarray", "stack", "vstack", "concatenate", "tensor", "cat")
+    least = Heat.ONCE
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import numpy as np
+import torch
+
+def lengths(x: np.ndarray, width):
+    first = np.array([np.linalg.norm(row) for row in x])  # !
+    second = np.array([x[i].mean() for i in range(len(x))])  # !
+    third = torch.stack([x[i : i + width] for i in range(len(x) - width)])  # !
+    return first, second, third
+""",
+        """\
+import numpy as np
+import torch
+
+def lengths(words, masks, weights):
+    first = np.array([len(word) for word in words])
+    second = np.array([weights[i] for i in range(len(words))])
+    third = np.stack([np.load(word) for word in words])
+    return first, second, third, torch.stack([mask.mean() for mask in masks])
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        made = site.node.args[0] if site.node.args else None
+        if not isinstance(made, ast.ListComp) or len(made.generators) != 1:
+            return
+        loop = made.generators[0]
+        if loop.ifs or not isinstance(loop.target, ast.Name):
+            return
+        if self._is_rowwise(made.elt, loop.target.id, loop.iter, site, look):
+            yield Found(site.node, f"`{look.source(made.elt)}` is computed row by row")
+
+    def _is_rowwise(
+        self, each: ast.expr, name: str, over: ast.expr, site: Site, look: Look
+    ) -> bool:
+        if isinstance(over, ast.Call) and called_name(over) == "range":
+            if is_window(each, name):
+                return True
+            takes_row = any(is_at(part, name) for part in ast.walk(each))
+        else:
+            takes_row = look.value(over, site).kind in ("array", "tensor")
+        return takes_row and self._is_numeric(each, look)
+
+    def _is_numeric(self, each: ast.expr, look: Look) -> bool:
+        if not isinstance(each, ast.Call) or called_name(each) not in NUMERIC:
+            return False
+        plain = look.dotted(each.func).startswith(("numpy.", "np.", "torch."))
+        return plain or receiver(each) is not None

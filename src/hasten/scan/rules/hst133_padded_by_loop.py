@@ -1,0 +1,74 @@
+"""Rows that a Python loop copies into a padded array."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.look import Look, called_name
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+
+
+class PaddedByLoop(Rule):
+    code = "HST133"
+    name = "rows-padded-by-loop"
+    why = "Each row is a slice and a copy of its own, for every batch again."
+    instead = (
+        "Use `torch.nn.utils.rnn.pad_sequence`, or join all rows and write them with one mask;"
+        " keep rows as tensors so that nothing is converted."
+    )
+    verify = "Compare the padded batches of both versions."
+    nodes = (ast.For,)
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+def collate(rows):
+    padded = torch.zeros(len(rows), max(map(len, rows)))
+    for i, row in enumerate(rows):  # !
+        end = len(row)
+        padded[i, :end] = torch.tensor(row)
+    return padded
+""",
+        """\
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+def prepare(rows):
+    padded = torch.zeros(len(rows), max(map(len, rows)))
+    for i, row in enumerate(rows):
+        padded[i, : len(row)] = row
+    return padded
+
+def collate(rows):
+    both = {}
+    for name, row in rows:
+        both[name] = row[:3]
+    return pad_sequence(rows), both
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        node: ast.For = site.node
+        if not isinstance(node.iter, ast.Call) or called_name(node.iter) not in (
+            "enumerate",
+            "range",
+            "zip",
+        ):
+            return
+        places = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+        for statement in node.body:
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            if isinstance(target, ast.Subscript) and _is_start_of_row(target, places):
+                yield Found(node, f"`{look.source(target)}` is filled by a loop over rows")
+                return
+
+
+def _is_start_of_row(node: ast.Subscript, places: set[str]) -> bool:
+    """``padded[i, :end]``."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+    if len(parts) < 2 or not isinstance(parts[0], ast.Name) or parts[0].id not in places:
+        return False
+    row = parts[1]
+    return isinstance(row, ast.Slice) and row.upper is not None and row.step is None
