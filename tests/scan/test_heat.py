@@ -20,6 +20,7 @@ def heat_of_loop(text: str, number: int = -1) -> Heat | None:
     ("over", "heat"),
     [
         ("loader", Heat.STEP),
+        ("data_iterator", Heat.STEP),
         ("range(n_epochs)", Heat.EPOCH),
         ("range(steps_per_epoch)", Heat.STEP),
         ("range(0, images_per_epoch, size)", Heat.STEP),

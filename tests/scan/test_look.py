@@ -97,3 +97,19 @@ def step(n):
 """
     site, look = site_of_call(text)
     assert look.source(look.origin(site.node.args[0], site)) == "x"
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["made = (\n        made.view(1)\n    )", "made = torch.stack([\n        made[0],\n    ])"],
+)
+def test_a_name_within_its_own_new_value_has_the_old_one(given: str) -> None:
+    text = f"""
+import torch
+def step(made):
+    {given}
+    return asked(made)
+"""
+    site, look = site_of_call(text)
+    assert isinstance(look.origin(site.node.args[0], site), ast.Name | ast.Call)
+    assert not look.is_mask(site.node.args[0], site)

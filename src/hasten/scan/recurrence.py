@@ -45,15 +45,16 @@ def recurrence(site: Site) -> Recurrence | None:
     loop: ast.For = site.node
     if not isinstance(loop.target, ast.Name) or not _counts(loop.iter):
         return None
-    if site.function.owner is None or not _takes_moments(loop, loop.target.id):
-        return None
     for statement in loop.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-            call = statement.value
-            written = {name for each in statement.targets for name in names(each)}
-            state = written & {name for each in call.args for name in names(each)}
-            if state and _is_layer_of(call.func, site):
-                return Recurrence(loop, loop.target.id, call, frozenset(state | _kept(loop)))
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+            continue
+        call = statement.value
+        if not _is_layer_of(call.func, site):
+            continue
+        written = {name for each in statement.targets for name in names(each)}
+        state = written & {name for each in call.args for name in names(each)}
+        if state and _takes_moments(loop, loop.target.id):
+            return Recurrence(loop, loop.target.id, call, frozenset(state | _kept(loop)))
     return None
 
 
@@ -64,6 +65,9 @@ def hands_on(site: Site, look: Look) -> str:
     if not isinstance(loop.target, ast.Name) or not _counts(loop.iter):
         return ""
     moment = loop.target.id
+    by_name = last_name(loop.iter.func) == "reversed" or bool(MOMENT.match(moment))  # type: ignore[attr-defined]
+    if not by_name and not any(_is_indexed(each) for each in loop.body):
+        return ""
     read, written = _indexed(loop, moment)
     if any(_is_of_self(each.value) for each in read):
         return ""
@@ -74,12 +78,17 @@ def hands_on(site: Site, look: Look) -> str:
         shifted = any(_shifts(other.slice, moment) for other in (each, *own))
         if name in tensors and own and shifted:
             return name
-    if not tensors or not (last_name(loop.iter.func) == "reversed" or MOMENT.match(moment)):  # type: ignore[attr-defined]
+    if not tensors or not by_name:
         return ""
     return next(iter(sorted(_followed(loop, tensors | {moment}) & handed_on(loop))), "")
 
 
 MOMENT = re.compile(r"^(t|ti|tt|time|step|timestep|time_step|moment)$")
+
+
+def _is_indexed(statement: ast.stmt) -> bool:
+    """``x[i] = ...``."""
+    return isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
 
 
 def _shifts(index: ast.expr, moment: str) -> bool:

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-
-JOINS = ("cat", "concat", "concatenate", "vstack", "hstack")
 
 
 class GrownByJoining(Rule):
@@ -18,7 +16,7 @@ class GrownByJoining(Rule):
     why = "Each turn copies all that was gathered so far: the work grows with the square."
     instead = "Append the pieces to a list and join them once after the loop."
     effort = "a minute"
-    nodes = (ast.Assign,)
+    calls = ("cat", "concat", "concatenate", "vstack", "hstack")
     needs_torch = False
     least = Heat.STEP
     examples: ClassVar[tuple[str, ...]] = (
@@ -54,22 +52,28 @@ def predict(model, loader):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        call, target = site.node.value, site.node.targets[0]
-        if site.loop is None or called_name(call) not in JOINS or not call.args:
+        call: ast.Call = site.node
+        statement = site.statement
+        if site.loop is None or not isinstance(statement, ast.Assign) or not call.args:
             return
-        joined = call.args[0]
+        joined, target = call.args[0], statement.targets[0]
         if not isinstance(joined, ast.List | ast.Tuple) or not joined.elts:
             return
-        if ast.unparse(joined.elts[0]) != ast.unparse(target):
+        if statement.value is not call or ast.dump(joined.elts[0]) != _as_read(target):
             return
         if isinstance(target, ast.Name) and not (
             look.is_of_torch(call) and _grows(target.id, site.loop, look)
         ):
             return
-        yield Found(site.node, f"`{look.source(target)}` is copied whole in every turn")
+        yield Found(call, f"`{look.source(target)}` is copied whole in every turn")
 
 
 def _grows(name: str, loop: Loop, look: Look) -> bool:
     """Whether the loop goes over many things and gives the name no other value."""
     given = [each for each in loop.function.bindings[name] if loop.holds(each.line)]
     return len(given) == 1 and not look.heats.goes_over_few(loop)
+
+
+def _as_read(target: ast.expr) -> str:
+    """The tree of what is written, as it would be where it is read."""
+    return ast.dump(target).replace("ctx=Store()", "ctx=Load()")

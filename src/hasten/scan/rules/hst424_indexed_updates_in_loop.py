@@ -21,7 +21,7 @@ class IndexedUpdatesInLoop(Rule):
     )
     risk = "rounding: sums are taken in another order"
     effort = "an hour"
-    nodes = (ast.AugAssign, ast.Assign)
+    nodes = (ast.Subscript,)
     least = Heat.ONCE
     severity = "low"
     examples: ClassVar[tuple[str, ...]] = (
@@ -51,8 +51,8 @@ def fill(parts, n, device):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        target = site.node.target if isinstance(site.node, ast.AugAssign) else site.node.targets[0]
-        if site.loop is None or not isinstance(target, ast.Subscript):
+        target: ast.Subscript = site.node
+        if site.loop is None or not isinstance(target.ctx, ast.Store):
             return
         index = target.slice
         if not isinstance(index, ast.Name) or is_bound_in(index.id, site.loop):
@@ -62,4 +62,4 @@ def fill(parts, n, device):
         if look.value(index, site).kind in ("number", "text"):
             return
         if look.value(target.value, site).is_tensor and not look.is_rare(site):
-            yield Found(site.node, f"`{look.source(target)}` is written in every turn")
+            yield Found(site.statement, f"`{look.source(target)}` is written in every turn")
