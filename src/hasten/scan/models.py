@@ -62,5 +62,5 @@ def _given_above(node: ast.Name, function: Function) -> list[ast.expr]:
     return [
         each.value
         for each in reversed(function.bindings.get(node.id, ()))
-        if each.value is not None and (each.is_above(node.lineno) or each.how == "loop")
+        if each.value is not None and (each.line < node.lineno or each.how == "loop")
     ][:3]

@@ -35,7 +35,7 @@ def last_given(node: ast.AST | None, function: Function) -> ast.expr | None:
     above = [
         each
         for each in function.bindings.get(node.id, ())
-        if each.is_above(node.lineno) and each.how in ("value", "item")
+        if each.line < node.lineno and each.how in ("value", "item")
     ]
     return above[-1].value if above else None
 
