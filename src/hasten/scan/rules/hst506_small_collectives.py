@@ -11,9 +11,18 @@ from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import last_name
 
-REDUCES = ("all_reduce", "reduce_tensor", "reduce_mean", "reduce_value", "reduce_across_processes")
+REDUCES = (
+    "all_reduce",
+    "allreduce",
+    "reduce",
+    "reduce_tensor",
+    "reduce_mean",
+    "reduce_value",
+    "reduce_across_processes",
+)
 GATHERS = (
     "all_gather",
+    "allgather",
     "all_gather_into_tensor",
     "all_gather_with_grad",
     "concat_all_gather",
@@ -141,6 +150,8 @@ def _kind(site: Site, look: Look) -> str:
         if not isinstance(on, ast.Name) or not FUNCTIONS.search(on.id):
             return ""
         return "gather" if "gather" in on.id.lower() else "reduce"
+    if on is None and name in ("reduce", "broadcast"):  # as of functools
+        return ""
     if on is not None and not OWNERS.search(last_name(on)):
         return ""
     return "reduce" if name in REDUCES else "gather"

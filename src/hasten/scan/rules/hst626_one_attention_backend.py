@@ -9,7 +9,8 @@ from hasten.scan.look import Look, argument, called_name, is_constant, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
-SWITCHES = ("enable_flash", "enable_math", "enable_mem_efficient", "enable_cudnn")
+SWITCHES = ("enable_flash", "enable_math", "enable_mem_efficient")
+FUSED = ("enable_flash_sdp", "enable_mem_efficient_sdp")
 
 
 class OneAttentionBackend(Rule):
@@ -22,7 +23,7 @@ class OneAttentionBackend(Rule):
     instead = "Leave the choice to torch, or allow several backends in the order that you like."
     effort = "a minute"
     risk = "another kernel may round differently"
-    calls = ("sdpa_kernel", "sdp_kernel")
+    calls = ("sdpa_kernel", "sdp_kernel", *FUSED)
     nodes = (ast.ImportFrom,)
     least = Heat.ONCE
     severity = "medium"
@@ -57,6 +58,13 @@ def attend(q, k, v):
 """,
         """\
 import torch
+
+torch.backends.cuda.enable_flash_sdp(False)  # !
+torch.backends.cuda.enable_mem_efficient_sdp(True)
+torch.backends.cuda.enable_math_sdp(False)
+""",
+        """\
+import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 def attend(q, k, v, backends):
@@ -71,7 +79,7 @@ def attend(q, k, v, backends):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         for each in _restrictions(site.node, look):
-            yield Found(each, "only one kernel of attention is allowed")
+            yield Found(each, "torch may not pick the fastest kernel of attention")
 
 
 def _restrictions(node: ast.AST, look: Look) -> Iterator[ast.AST]:
@@ -79,9 +87,12 @@ def _restrictions(node: ast.AST, look: Look) -> Iterator[ast.AST]:
         if _imports_backends(node):
             yield from _lists_of_one(look)
     elif isinstance(node, ast.Call):
-        allowed = argument(node, 0, "backends")
-        if called_name(node) == "sdp_kernel":
+        name, allowed = called_name(node), argument(node, 0, "backends")
+        if name == "sdp_kernel":
             if _switches_off_all_but_one(node):
+                yield node
+        elif name in FUSED:
+            if is_constant(argument(node, 0, "enabled"), False):
                 yield node
         elif allowed is not None and _is_one(allowed):
             yield allowed
@@ -110,6 +121,6 @@ def _is_one(node: ast.expr | None) -> bool:
 
 def _switches_off_all_but_one(call: ast.Call) -> bool:
     """Flash, math and memory-efficient attention are all on by default."""
-    off = sum(is_constant(keyword(call, each), False) for each in SWITCHES[:3])
+    off = sum(is_constant(keyword(call, each), False) for each in SWITCHES)
     off += sum(is_constant(each, False) for each in call.args)
     return off >= 2
