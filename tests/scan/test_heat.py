@@ -99,3 +99,14 @@ def test_a_loop_that_steps_an_environment_is_one_of_steps() -> None:
 def test_a_loss_of_tensors_is_computed_every_step(definition: str, heat: Heat) -> None:
     found = outline(ast.parse(definition), (), ())
     assert Heats(found, Values(found)).of_role(found.functions[1]) == heat
+
+
+def test_a_while_over_steps_is_one_of_steps_wherever_the_word_stands() -> None:
+    text = """
+while self.step < self.train_num_steps:
+    for _ in range(accumulate):
+        loss.backward()
+    update(self)
+"""
+    assert heat_of_loop(text, 0) == Heat.STEP
+    assert heat_of_loop("while queue.full():\n    wait()") is None

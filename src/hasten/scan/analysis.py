@@ -99,15 +99,18 @@ class Rules:
 
     by_call: dict[str, list[Rule]]
     by_node: dict[type[ast.AST], list[Rule]]
+    by_write: dict[str, list[Rule]]
 
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> "Rules":
-        found = cls({}, {})
+        found = cls({}, {}, {})
         for rule in rules:
             for name in rule.calls:
                 found.by_call.setdefault(name, []).append(rule)
             for node in rule.nodes:
                 found.by_node.setdefault(node, []).append(rule)
+            for name in rule.writes:
+                found.by_write.setdefault(name, []).append(rule)
         return found
 
 
@@ -123,7 +126,7 @@ def analyse_content(content: bytes, rules: Rules) -> Analysis:
 def analyse(text: str, rules: Rules) -> Analysis:
     try:
         with _without_collecting():
-            found = outline(_parse(text), rules.by_call, rules.by_node)
+            found = outline(_parse(text), rules.by_call, rules.by_node, rules.by_write)
             analysis = _analyse(found, text, rules)
             found.release()
         return analysis
@@ -197,6 +200,8 @@ def _asked(found: Outline, rules: Rules) -> Iterable[tuple[list[Site], list[Rule
         yield sites, rules.by_call[name]
     for node, sites in found.nodes.items():
         yield sites, rules.by_node[node]
+    for name, sites in found.writes.items():
+        yield sites, rules.by_write[name]
 
 
 def _candidate(

@@ -146,7 +146,8 @@ class Heats:
         names = " ".join(_names(target)) if target is not None else ""
         said = f"{names} {' '.join(_names(over))}".lower()
         if isinstance(loop.node, ast.While):
-            if loop.has_backward or STEP_WORDS.search(said) or self._calls_model(loop):
+            says_steps = any(STEP_WORDS.search(each) for each in said.split())
+            if loop.has_backward or says_steps or self._calls_model(loop):
                 return Heat.STEP
             return None
         if self._is_loader(over, function) or loop.has_backward or "per_epoch" in said:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hasten.scan import vocabulary
 from hasten.scan.heat import Heats, Local
-from hasten.scan.outline import Function, Loop, Outline, Site
+from hasten.scan.outline import Block, Function, Loop, Outline, Site
 from hasten.scan.values import TENSOR, Value, Values
 from hasten.scan.vocabulary import words
 
@@ -114,6 +114,20 @@ class Look:
     def prepares_data(self, site: Site) -> bool:
         """Whether the place is part of a data set, a collate function or a transform."""
         return self.heats.prepares_data(site.function)
+
+    def calls_in(self, function: Function, *names: str) -> Iterator[Site]:
+        """Calls by the last part of what is called, in the order of the file."""
+        found = [each for each in function.calls if called_name(each.node) in names]
+        return iter(sorted(found, key=lambda each: (each.node.lineno, each.node.col_offset)))
+
+    def lines_of(self, node: ast.AST) -> str:
+        """All text of a statement, comments and all."""
+        start, end = node.lineno, node.end_lineno  # type: ignore[attr-defined]
+        return "\n".join(self.lines[start - 1 : end])
+
+    def text_of(self, function: Function) -> str:
+        is_module = isinstance(function.node, ast.Module)
+        return self.text if is_module else self.lines_of(function.node)
 
     def local(self, site: Site) -> Local:
         return self.heats.local(site)
@@ -234,6 +248,37 @@ def is_constant(node: ast.AST | None, value: object) -> bool:
     return (
         isinstance(node, ast.Constant) and node.value == value and type(node.value) is type(value)
     )
+
+
+def names_in(node: ast.AST) -> Iterator[str]:
+    """All identifiers of a small expression."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            yield each.id
+        elif isinstance(each, ast.Attribute):
+            yield each.attr
+
+
+def is_own_attribute(node: ast.AST | None) -> bool:
+    """Whether it is ``self.NAME``."""
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
+
+
+def assigned(site: Site) -> ast.expr | None:
+    """What the place's statement gives its targets."""
+    statement = site.statement
+    return statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
+
+
+def is_within(site: Site, block: Block | None) -> bool:
+    """Whether the place stands in that block or in one of its own."""
+    if block is None:
+        return True
+    return site.block is not None and any(each is block for each in site.block.outwards())
 
 
 def receiver(call: ast.Call) -> ast.expr | None:

@@ -153,6 +153,8 @@ class Outline:
     calls: dict[str, list[Site]] = field(default_factory=dict)
     """By the last part of the name that is called."""
     nodes: dict[type[ast.AST], list[Site]] = field(default_factory=dict)
+    writes: dict[str, list[Site]] = field(default_factory=dict)
+    """By the attribute that is set."""
 
     def function_named(self, name: str) -> Function | None:
         return self.named.get(name)
@@ -179,9 +181,14 @@ class Outline:
         return ".".join(reversed(parts))
 
 
-def outline(tree: ast.Module, calls: Iterable[str], nodes: Iterable[type[ast.AST]]) -> Outline:
-    """``calls`` and ``nodes`` are what rules want to look at."""
-    reader = _Reader(tree, frozenset(calls), frozenset(nodes))
+def outline(
+    tree: ast.Module,
+    calls: Iterable[str],
+    nodes: Iterable[type[ast.AST]],
+    writes: Iterable[str] = (),
+) -> Outline:
+    """``calls``, ``nodes`` and ``writes`` are what rules want to look at."""
+    reader = _Reader(tree, frozenset(calls), frozenset(nodes), frozenset(writes))
     reader.read()
     return reader.found
 
@@ -193,9 +200,13 @@ BODIES = ("body", "orelse", "finalbody")
 
 class _Reader:
     def __init__(
-        self, tree: ast.Module, calls: frozenset[str], nodes: frozenset[type[ast.AST]]
+        self,
+        tree: ast.Module,
+        calls: frozenset[str],
+        nodes: frozenset[type[ast.AST]],
+        writes: frozenset[str],
     ) -> None:
-        self._wanted_calls, self._wanted_nodes = calls, nodes
+        self._wanted_calls, self._wanted_nodes, self._wanted_writes = calls, nodes, writes
         self.found = Outline(tree)
         self._function = Function("", tree, None, None)
         self.found.functions.append(self._function)
@@ -375,6 +386,8 @@ class _Reader:
                 else:
                     self._bind(each, value, "loop" if how == "loop" else "item", number)
         elif isinstance(target, ast.Attribute):
+            if target.attr in self._wanted_writes:
+                self.found.writes.setdefault(target.attr, []).append(self._site(target))
             owner = self._function.owner
             if (
                 owner is not None
@@ -481,8 +494,11 @@ class _Reader:
         self._expression(node.body, node)
 
     def _note(self, node: ast.AST, parent: ast.AST) -> None:
-        site = Site(node, parent, self._statement, self._function, self._loop, self._block)
-        self.found.nodes.setdefault(node.__class__, []).append(site)
+        self.found.nodes.setdefault(node.__class__, []).append(self._site(node, parent))
+
+    def _site(self, node: ast.AST, parent: ast.AST | None = None) -> Site:
+        statement = self._statement
+        return Site(node, parent or statement, statement, self._function, self._loop, self._block)
 
 
 def _lines(node: ast.expr) -> tuple[int, int]:

@@ -27,7 +27,7 @@ class Found:
 
 
 class Rule(ABC):
-    """A class attribute ``calls`` or ``nodes`` says where ``check`` is called."""
+    """Class attributes ``calls``, ``nodes`` and ``writes`` say where ``check`` is called."""
 
     code: ClassVar[str]
     name: ClassVar[str]
@@ -44,6 +44,8 @@ class Rule(ABC):
     calls: ClassVar[tuple[str, ...]] = ()
     """Last parts of the names of calls to look at: "item" for ``loss.item()``."""
     nodes: ClassVar[tuple[type[ast.AST], ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = ()
+    """Attributes whose setting to look at: "benchmark" for ``cudnn.benchmark = True``."""
     least: ClassVar[Heat] = Heat.STEP
     """How often a line must run to be worth a word."""
     severity: ClassVar[Severity | None] = None
