@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from projects import HOT, LINE, put, write
@@ -19,8 +20,8 @@ from hasten.scan.scan import scan
 from hasten.scan.settings import Project
 
 
-def scanned(folder: Path, **settings: object) -> ScanReport:
-    return scan([folder], Project(folder, ScanSettings(select=("HST201",), **settings)))  # type: ignore[arg-type]
+def scanned(folder: Path, **settings: Any) -> ScanReport:
+    return scan([folder], Project(folder, ScanSettings(select=("HST201",), **settings)))
 
 
 def test_findings_come_in_the_order_of_files_and_lines(tmp_path: Path) -> None:
