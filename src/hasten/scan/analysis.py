@@ -251,7 +251,7 @@ def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called
     for function in found.functions:
         caller = numbers[id(function)]
         for site in function.calls:
-            local = look.local(site)
+            local = look.heats.of_loop(site.loop)
             for kind, name in _callees(site, found):
                 key = caller, kind, name
                 known = hottest.get(key)
