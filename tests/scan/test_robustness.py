@@ -20,8 +20,9 @@ BY_CODE = {rule.code: rule for rule in all_rules()}
 SUITE = Path(test.__file__).parent
 """Of the standard library: odd grammar, odd encodings, odd names."""
 ODD = words(
-    "test_grammar.py test_fstring.py test_patma.py test_source_encoding.py test_unpack_ex.py test_syntax.py encoded_modules/module_koi8_r.py test_named_expressions.py"
-    " test_asyncgen.py test_type_comments.py test_ast.py"
+    "test_grammar.py test_fstring.py test_patma.py test_source_encoding.py test_unpack_ex.py"
+    " test_syntax.py encoded_modules/module_koi8_r.py test_named_expressions.py test_asyncgen.py"
+    " test_type_comments.py test_ast.py"
 )
 
 
