@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check bench slow-test gpu-test schemas techniques-page api-page docs clean
+.PHONY: demo test check bench slow-test gpu-test schemas techniques-page rules-page api-page docs clean
 
 demo: $(READY)  ## tune a bundled workload, from measuring to a proven recipe
 	$(BIN)/hasten tune gallery:bloom --out demo-out
@@ -41,6 +41,9 @@ schemas: $(READY)  ## the JSON Schemas in docs/schema, after a record has change
 
 techniques-page: $(READY)  ## docs/techniques.md, after a technique's text or settings have changed
 	$(BIN)/python docs/techniques.py
+
+rules-page: $(READY)  ## docs/rules.md, after a rule's text or examples have changed
+	$(BIN)/python docs/rules.py
 
 api-page: $(READY)  ## docs/api.md, after a public name, a signature or a docstring has changed
 	$(BIN)/python docs/api.py

@@ -24,10 +24,11 @@ COMMANDS = {
     "cache prune": ["--limit", "--older-than", "--folder", "--json"],
     "cache verify": ["--folder", "--json"],
     "env": ["--json"],
-    "explain": ["TECHNIQUE", "--json"],
+    "explain": ["NAME", "--json"],
     "gallery": ["--json"],
     "profile": ["TASK", "--recipe", "--trace", "--data", "--seed", "--json"],
     "prove": ["TASK", "RECIPE", "--seed", "--resume", "--minutes", "--json"],
+    "scan": ["PATHS", "--format", "--select", "--ignore", "--json"],
     "train": [
         "TASK",
         "--recipe",

@@ -161,7 +161,7 @@ def test_a_class_without_source_has_no_lines() -> None:
 def test_an_unknown_technique_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(HastenError) as refusal:
         explain("compil")
-    assert str(refusal.value) == "technique 'compil' is not known. Did you mean 'compile'?"
+    assert str(refusal.value) == "technique or rule 'compil' is not known. Did you mean 'compile'?"
 
 
 def test_explanations_come_back_from_json_as_they_were() -> None:

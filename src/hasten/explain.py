@@ -1,4 +1,5 @@
-"""A technique in words, from its own file: what it does, what it costs, how to switch it on."""
+"""Techniques and rules in words, each from its own file: what it does, what it costs, how to
+switch it on; what it finds, why, what to write instead."""
 
 from typing import Any, get_type_hints
 
@@ -10,17 +11,23 @@ from hasten.records.fields import field_docs
 from hasten.records.kinds import takes
 from hasten.records.plan import RawPart
 from hasten.records.record import to_toml, unknown_name
+from hasten.scan.words import rules_in_words
 from hasten.techniques.registry import all_techniques
 from hasten.techniques.technique import Part, Technique
 
 
 def explain(name: str | None = None) -> Explanations:
-    """Of the technique with that name; of all of them where none is given."""
+    """Of the technique with that name, or the rules of that code or name; of everything where none
+    is given."""
+    if name is not None and (asked := rules_in_words(name)):
+        return Explanations(techniques=(), rules=asked)
     known = {each.name: each for each in all_techniques()}
+    rules = rules_in_words()
     if name is not None and name not in known:
-        raise unknown_name("technique", name, known)
-    asked = known.values() if name is None else [known[name]]
-    return Explanations(techniques=tuple(_explain(each) for each in asked))
+        raise unknown_name("technique or rule", name, [*known, *(each.code for each in rules)])
+    if name is not None:
+        return Explanations(techniques=(_explain(known[name]),), rules=())
+    return Explanations(techniques=tuple(map(_explain, known.values())), rules=rules)
 
 
 def _explain(technique: Technique[Any]) -> Explanation:

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console, RenderableType
 
 from hasten.explain import explain
-from hasten.report.explanation import explanation_card, explanations_table
+from hasten.records.scan import RuleInWords
+from hasten.report.explanation import explanation_card, explanations_table, rule_card, rules_table
 from hasten.techniques.registry import BUNDLED
 
 SCHEMA = Path(__file__).parents[2] / "docs/schema/explain.json"
@@ -68,7 +69,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one() -> None:
     assert ended.returncode == 2
     assert ended.stdout == ""
     assert ended.stderr.splitlines() == [
-        "error: technique 'compil' is not known.",
+        "error: technique or rule 'compil' is not known.",
         "       Did you mean 'compile'?",
     ]
 
@@ -100,3 +101,46 @@ def test_the_table_fits_a_terminal() -> None:
     lines = _shown(explanations_table(explain()))
     assert max(map(len, lines)) <= 80
     assert not [line for line in lines if line.endswith("…")]
+
+
+def test_the_command_explains_a_rule_by_its_code_and_by_its_name() -> None:
+    by_code, by_name = _hasten("HST201"), _hasten("item-in-hot-loop")
+    assert by_code.returncode == 0, by_code.stderr
+    assert by_code.stdout == by_name.stdout
+    lines = by_code.stdout.splitlines()
+    assert lines[0] == "HST201 item-in-hot-loop"
+    assert _fact(lines, "ignore it").endswith("# hasten: ignore[HST201]")
+    assert {"Found", "Not found"} <= set(lines)
+
+
+def test_a_rule_is_explained_without_torch() -> None:
+    code = (
+        "import sys\nfrom hasten.cli.main import hasten\n"
+        "hasten.main(['explain', 'HST2'], standalone_mode=False)\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_document_of_a_rule_fits_its_schema() -> None:
+    document = json.loads(_hasten("HST201", "--json").stdout)
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    assert document["techniques"] == []
+    assert [each["code"] for each in document["rules"]] == ["HST201"]
+
+
+@pytest.mark.parametrize("rule", explain().rules, ids=lambda rule: rule.code)
+def test_the_page_of_a_rule_has_every_text(rule: RuleInWords) -> None:
+    lines = _shown(rule_card(rule))
+    words = " ".join(" ".join(lines).split())
+    for text in (rule.why, rule.instead, rule.risk, rule.verify, rule.worth):
+        assert " ".join(text.split()) in words
+
+
+def test_the_table_of_rules_has_them_all() -> None:
+    rules = explain().rules
+    lines = _shown(rules_table(rules))
+    assert [line.split()[0] for line in lines if line.startswith("  HST")] == [
+        each.code for each in rules
+    ]

@@ -1,4 +1,4 @@
-"""``hasten explain``: a technique in full, or all of them in a table."""
+"""``hasten explain``: a technique or a rule in full, or all of them in tables."""
 
 import click
 
@@ -7,21 +7,27 @@ from hasten.cli.output import print_json, print_rich
 
 
 @click.command()
-@click.argument("technique", required=False)
+@click.argument("name", required=False)
 @as_json
-def explain(technique: str | None, as_json: bool) -> None:
-    """Say all about TECHNIQUE, or list every technique.
+def explain(name: str | None, as_json: bool) -> None:
+    """Say all about a technique or a rule of scan, or list them all.
 
-    What it does, when it helps, what it costs, how far it may change the numbers, its limits,
-    needs and settings, and how to switch it on.
+    Of a technique: what it does, when it helps, what it costs, how far it may change the numbers,
+    its limits, needs and settings, and how to switch it on. Of a rule, by its code: what it finds,
+    why, what to write instead, and what that was measured to gain.
     """
-    from hasten.explain import explain as look_up
-    from hasten.report.explanation import explanation_card, explanations_table
+    from hasten.records.explanation import Explanations
+    from hasten.report.explanation import explanations_page
+    from hasten.scan.words import rules_in_words
 
-    found = look_up(technique)
+    rules = rules_in_words(name) if name is not None else ()
+    if rules:  # torch is not loaded to tell of these
+        found = Explanations(techniques=(), rules=rules)
+    else:
+        from hasten.explain import explain as look_up
+
+        found = look_up(name)
     if as_json:
         print_json(found)
-    elif technique is None:
-        print_rich(explanations_table(found))
     else:
-        print_rich(explanation_card(found.techniques[0]))
+        print_rich(explanations_page(found))

@@ -5,6 +5,7 @@ Torch is imported by a command that needs it, never to print help.
 
 import io
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -21,6 +22,7 @@ from hasten.cli.gallery import gallery
 from hasten.cli.output import leave, print_json, say
 from hasten.cli.profile import profile
 from hasten.cli.prove import prove
+from hasten.cli.scan import scan
 from hasten.cli.train import train
 from hasten.cli.tune import tune
 from hasten.errors import HastenError
@@ -38,11 +40,11 @@ def hasten() -> None:
     A TASK is gallery:NAME, file.py:function or package.module:function; the function takes no
     arguments and returns a hasten.Task.
 
-    Exit codes: 0 done, 1 a claim did not hold, 2 a fault, 130 interrupted, 143 terminated.
+    Exit codes: 0 done, 1 a claim did not hold, 2 a fault, 130 or 143 ended.
     """
 
 
-for command in (tune, train, profile, bench, prove, explain, gallery, cache, env):
+for command in (tune, train, profile, scan, bench, prove, explain, gallery, cache, env):
     hasten.add_command(command)
 
 
@@ -90,7 +92,7 @@ def _report_usage(error: click.ClickException) -> int:
 
 def _document(what: str, fix: str, detail: str = "") -> None:
     """Programs read stdout, people stderr."""
-    if "--json" not in sys.argv:
+    if not re.search(r"\s(--json|--format[ =]json)(\s|$)", " ".join(sys.argv)):
         return
     try:
         print_json({"error": what, "fix": fix, "detail": detail})

@@ -23,6 +23,11 @@ def print_json(record: object) -> None:
     _write(to_json(record).decode() + "\n")
 
 
+def print_text(text: str) -> None:
+    """As it is, for files and programs."""
+    _write(text)
+
+
 def print_rich(renderable: Any) -> None:
     """Lines longer than the page are to be copied: the terminal breaks them, not we."""
     from rich.console import Console

@@ -4,6 +4,7 @@ from typing import Literal
 
 from hasten.records.plan import PartValue, Rung
 from hasten.records.record import Record
+from hasten.records.scan import RuleInWords
 
 
 class Setting(Record, frozen=True, kw_only=True):
@@ -41,6 +42,8 @@ class Explanation(Record, frozen=True, kw_only=True):
 
 
 class Explanations(Record, frozen=True, kw_only=True):
-    """The document of ``hasten explain``: one technique, or all in the order of composition."""
+    """The document of ``hasten explain``: what was asked for, or all there is: techniques in the
+    order of composition, rules of ``hasten scan`` by their codes."""
 
     techniques: tuple[Explanation, ...]
+    rules: tuple[RuleInWords, ...] = ()

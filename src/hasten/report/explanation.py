@@ -1,4 +1,6 @@
-"""The pages of ``hasten explain``: one technique, or the table of all."""
+"""The pages of ``hasten explain``: one technique or rule, or tables of many."""
+
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -8,7 +10,8 @@ from rich.text import Text
 from hasten.records.explanation import Explanation, Explanations, Setting
 from hasten.records.plan import Rung
 from hasten.records.record import to_toml
-from hasten.report.text import printable
+from hasten.records.scan import RuleInWords
+from hasten.report.text import printable, printable_lines
 
 CHOSEN = {
     "basic": "by every level, where it can apply",
@@ -16,6 +19,14 @@ CHOSEN = {
     "ultra": "by the level ULTRA alone, where it can apply",
     None: "by no level: only where it is asked for",
 }
+
+
+def explanations_page(of: Explanations) -> RenderableType:
+    """One thing in full, more of them in tables."""
+    if len(of.techniques) + len(of.rules) == 1:
+        return explanation_card(of.techniques[0]) if of.techniques else rule_card(of.rules[0])
+    parts = [explanations_table(of)] if of.techniques else []
+    return Group(*parts, *([rules_table(of.rules)] if of.rules else []))
 
 
 def explanation_card(of: Explanation) -> RenderableType:
@@ -65,6 +76,42 @@ def explanations_table(of: Explanations) -> RenderableType:
         _indented(rungs),
         Text("\nhasten explain TECHNIQUE says all of one. The order is that of composition."),
     )
+
+
+def rule_card(rule: RuleInWords) -> RenderableType:
+    facts = _grid()
+    rows = {
+        "why": rule.why,
+        "instead": rule.instead,
+        "worth": rule.worth or "not measured yet",
+        "effort": f"{rule.effort} for one place",
+        "risk": rule.risk,
+        "verify": rule.verify,
+        "family": rule.family + ("" if rule.default else "; only looked for where it is selected"),
+        "ignore it": f"# hasten: ignore[{rule.code}]",
+    }
+    for title, text in rows.items():
+        facts.add_row(title, Text(printable(text)))
+    head = Text(f"{rule.code} {rule.name}", style="bold")
+    return Group(
+        head, _indented(facts), *_example("Found", rule.found), *_example("Not found", rule.fine)
+    )
+
+
+def rules_table(rules: Sequence[RuleInWords]) -> RenderableType:
+    table = _grid()
+    for each in rules:
+        asked = "" if each.default else "  (if selected)"
+        table.add_row(each.code, Text(f"{each.name}{asked}"))
+    return Group(
+        Text("\nRules of hasten scan", style="bold"),
+        _indented(table),
+        Text("\nhasten explain HST201 says all of one."),
+    )
+
+
+def _example(title: str, text: str) -> list[RenderableType]:
+    return ["", Text(title, style="bold"), _indented(Text(printable_lines(text.rstrip())))]
 
 
 def _row(width: int, name: str, stage: str, rung: str, level: str, *, style: str) -> Text:

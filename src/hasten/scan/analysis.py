@@ -251,7 +251,7 @@ def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called
     for function in found.functions:
         caller = numbers[id(function)]
         for site in function.calls:
-            local = look.local(site)
+            local = look.heats.of_loop(site.loop)
             for kind, name in _callees(site, found):
                 key = caller, kind, name
                 known = hottest.get(key)
@@ -262,36 +262,47 @@ def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called
     return tuple(hottest.values())
 
 
-def _callees(site: Site, found: Outline) -> Iterable[tuple[str, str]]:
+def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     call: ast.Call = site.node
-    yield from _callee(call.func, site.function, found)
-    for each in (*call.args, *(word.value for word in call.keywords)):
-        if isinstance(each, ast.Name | ast.Attribute):
-            yield from _passed(each, site.function, found)
+    function = site.function
+    callees = [_callee(call.func, function, found)]
+    for each in call.args:
+        if each.__class__ in PASSED:
+            callees.append(_passed(each, function, found))
+    for word in call.keywords:
+        if word.value.__class__ in PASSED:
+            callees.append(_passed(word.value, function, found))
+    return [each for each in callees if each is not None]
 
 
-def _callee(called: ast.expr, function: Function, found: Outline) -> Iterable[tuple[str, str]]:
+def _callee(called: ast.expr, function: Function, found: Outline) -> tuple[str, str] | None:
     if isinstance(called, ast.Name):
         dotted = found.imports.get(called.id, called.id)
-        if called.id not in BUILTINS and not dotted.startswith(FOREIGN):
-            yield "name", dotted
-    elif isinstance(called, ast.Attribute):
-        base = called.value
-        if isinstance(base, ast.Name) and base.id in ("self", "cls") and function.owner is not None:
-            yield "self", called.attr
-        elif isinstance(base, ast.Name) and base.id in found.imports:
+        is_own = called.id not in BUILTINS and not dotted.startswith(FOREIGN)
+        return ("name", dotted) if is_own else None
+    if not isinstance(called, ast.Attribute):
+        return None
+    base = called.value
+    if isinstance(base, ast.Name):
+        if base.id in ("self", "cls") and function.owner is not None:
+            return "self", called.attr
+        if base.id in found.imports:
             dotted = f"{found.imports[base.id]}.{called.attr}"
-            if not dotted.startswith(FOREIGN):
-                yield "name", dotted
-        elif called.attr not in EVERYBODYS and not found.dotted(called).startswith(FOREIGN):
-            yield "method", called.attr
+            return None if dotted.startswith(FOREIGN) else ("name", dotted)
+    if called.attr in EVERYBODYS or found.dotted(called).startswith(FOREIGN):
+        return None
+    return "method", called.attr
 
 
-def _passed(node: ast.expr, function: Function, found: Outline) -> Iterable[tuple[str, str]]:
+PASSED = frozenset((ast.Name, ast.Attribute))
+
+
+def _passed(node: ast.expr, function: Function, found: Outline) -> tuple[str, str] | None:
     """A function that is handed over is called by whom it is handed to."""
-    if isinstance(node, ast.Name) and found.function_named(node.id) is not None:
-        yield "name", node.id
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+    if isinstance(node, ast.Name):
+        return ("name", node.id) if node.id in found.named else None
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         owner = function.owner
         if node.value.id == "self" and owner is not None and node.attr in owner.methods:
-            yield "self", node.attr
+            return "self", node.attr
+    return None

@@ -74,7 +74,7 @@ def _walk(top: Path, excluded: Excluded, files: Files) -> Iterator[Path]:
         folders = []
         for entry in inside:
             path = folder / entry.name
-            if entry.is_dir():
+            if entry.is_dir(follow_symlinks=False):
                 if (
                     _may_enter(entry)
                     and not _is_ignored(path, ignoring, is_folder=True)
@@ -87,9 +87,8 @@ def _walk(top: Path, excluded: Excluded, files: Files) -> Iterator[Path]:
 
 
 def _may_enter(folder: "os.DirEntry[str]") -> bool:
-    if folder.is_symlink() or folder.name in LEFT_OUT:
-        return False
-    return not Path(folder.path, "pyvenv.cfg").exists()  # else a virtual environment
+    is_environment = Path(folder.path, "pyvenv.cfg").exists()
+    return folder.name not in LEFT_OUT and not is_environment
 
 
 def _is_ignored(path: Path, ignoring: Ignoring, *, is_folder: bool) -> bool:

@@ -9,6 +9,7 @@ import ast
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from hasten.scan.outline import COMPREHENSIONS, STEPS, Function, Loop, Outline, Site
 from hasten.scan.values import Values
@@ -169,10 +170,7 @@ class Heats:
 
     def _calls_model(self, loop: Loop) -> bool:
         """Whether its own body runs a model or an environment, whatever it goes over."""
-        return any(
-            site.loop is loop and self._is_model(site.node.func, loop.function)
-            for site in loop.function.calls
-        )
+        return any(self._is_model(site.node.func, loop.function) for site in loop.calls)
 
     def _is_model(self, called: ast.expr, function: Function) -> bool:
         if not isinstance(called, ast.Name | ast.Attribute):
@@ -247,11 +245,18 @@ def _bare(node: ast.expr) -> ast.expr:
 
 
 def _names(node: ast.AST) -> list[str]:
-    """All identifiers, in order."""
-    found = []
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name):
-            found.append(each.id)
-        elif isinstance(each, ast.Attribute):
-            found.append(each.attr)
+    """All identifiers, the outermost first."""
+    found: list[str] = []
+    level: list[Any] = [node]
+    while level:
+        below: list[Any] = []
+        for each in level:
+            if each.__class__ is ast.Name:
+                found.append(each.id)
+            elif each.__class__ is ast.Attribute:
+                found.append(each.attr)
+                below.append(each.value)
+            elif each.__class__ is not ast.Constant:
+                below += ast.iter_child_nodes(each)
+        level = below
     return found

@@ -36,8 +36,7 @@ class Look:
 
     @cached_property
     def lines(self) -> list[str]:
-        """As Python counts them: a form feed ends none."""
-        return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        return lines_of(self.text)
 
     def source(self, node: Any) -> str:
         """The text of an expression, on one line. Columns of a tree are in bytes."""
@@ -233,6 +232,11 @@ def called_name(node: ast.AST | None) -> str:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
             return name
     return ""
+
+
+def lines_of(text: str) -> list[str]:
+    """As Python counts them: a form feed ends none."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

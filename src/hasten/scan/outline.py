@@ -83,6 +83,8 @@ class Loop:
     outer: "Loop | None"
     """Within the same function."""
     function: Function
+    calls: list["Site"] = field(default_factory=list)
+    """Of its own body, without loops and functions in it."""
     has_backward: bool = False
     """Whether its own body, without loops and functions in it, calls ``.backward()`` or steps an
     optimizer."""
@@ -163,6 +165,8 @@ class Outline:
         """Undoes references in circles, so that the tree is gone with the outline: looking for
         garbage in trees takes longer than parsing them."""
         for function in self.functions:
+            for loop in function.loops:
+                loop.calls.clear()
             function.loops.clear()
             function.calls.clear()
         for owner in self.all_classes:
@@ -415,36 +419,37 @@ class _Reader:
 
     def _expression(self, root: ast.expr, parent: ast.AST) -> None:
         """With a stack of its own: expressions are nested deeper than calls may be."""
+        if root.__class__ in _LEAVES:
+            return
         wanted = self._wanted_nodes
-        stack: list[tuple[ast.AST, ast.AST]] = [(root, parent)]
+        stack: list[tuple[Any, ast.AST]] = [(root, parent)]
         while stack:
             node, parent = stack.pop()
             kind = node.__class__
-            if kind is ast.Name or kind is ast.Constant:
+            if kind in _LEAVES:
                 continue
             if kind in wanted:
                 self._note(node, parent)
             if kind is ast.Attribute:
-                stack.append((node.value, node))  # type: ignore[attr-defined]
+                stack.append((node.value, node))
             elif kind is ast.Call:
-                self._call(node, parent, stack)  # type: ignore[arg-type]
+                self._call(node, parent, stack)
             elif kind in _COMPREHENDS:
-                self._comprehend(node)  # type: ignore[arg-type]
+                self._comprehend(node)
             elif kind is ast.Lambda:
-                self._lambda(node)  # type: ignore[arg-type]
+                self._lambda(node)
             else:
-                for name in node._fields:
-                    value = getattr(node, name, None)
+                for name in _PARTS.get(kind) or node._fields:
+                    value = getattr(node, name)
                     if value.__class__ is list:
                         for each in value:
-                            if isinstance(each, ast.AST):
-                                stack.append((each, node))
-                    elif isinstance(value, ast.expr):
+                            stack.append((each, node))
+                    elif isinstance(value, ast.AST):
                         stack.append((value, node))
                 if kind is ast.NamedExpr:
-                    self._bind(node.target, node.value, "value")  # type: ignore[attr-defined]
+                    self._bind(node.target, node.value, "value")
 
-    def _call(self, node: ast.Call, parent: ast.AST, stack: list[tuple[ast.AST, ast.AST]]) -> None:
+    def _call(self, node: ast.Call, parent: ast.AST, stack: list[tuple[Any, ast.AST]]) -> None:
         function = node.func
         if isinstance(function, ast.Attribute):
             name = function.attr
@@ -458,8 +463,10 @@ class _Reader:
         self._function.calls.append(site)
         if name in self._wanted_calls:
             self.found.calls.setdefault(name, []).append(site)
-        if name in STEPS and self._loop is not None:
-            self._loop.has_backward = True
+        if self._loop is not None:
+            self._loop.calls.append(site)
+            if name in STEPS:
+                self._loop.has_backward = True
         for each in node.args:
             stack.append((each, node))
         for word in node.keywords:
@@ -512,6 +519,21 @@ def _last_line(target: ast.Name, value: ast.expr | None, how: How) -> int:
 
 
 _COMPREHENDS = frozenset(COMPREHENSIONS)
+_LEAVES = frozenset((ast.Name, ast.Constant, type(None)))
+"""In which nothing else stands; the key of ``**more`` in a dict is None."""
+_PARTS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.BinOp: ("left", "right"),
+    ast.UnaryOp: ("operand",),
+    ast.BoolOp: ("values",),
+    ast.Compare: ("left", "comparators"),
+    ast.Subscript: ("value", "slice"),
+    ast.Slice: ("lower", "upper", "step"),
+    ast.Tuple: ("elts",),
+    ast.List: ("elts",),
+    ast.Starred: ("value",),
+    ast.FormattedValue: ("value", "format_spec"),
+}
+"""Where expressions stand in the most frequent kinds; of others all fields are looked at."""
 _STATEMENTS: dict[type[ast.stmt], Callable[[_Reader, Any], None]] = {
     ast.FunctionDef: _Reader._define,
     ast.AsyncFunctionDef: _Reader._define,

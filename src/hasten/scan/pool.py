@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hasten.scan.worker import Answer, receive, send
 
+COMMAND = (sys.executable, "-m", "hasten.scan.worker")
 CHUNK_BYTES = 400_000
 """Of source at once: many to share out evenly, few enough that asking costs nothing."""
 KILLED = "the process that read it ended; please report this file"
@@ -69,8 +70,7 @@ class _Pool:
         return bool(self._busy)
 
     def start(self, chunk: Chunk) -> None:
-        command = [sys.executable, "-m", "hasten.scan.worker"]
-        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        worker = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._ask(worker, list(self._codes))
         self._give(worker, chunk)
 

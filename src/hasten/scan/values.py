@@ -6,6 +6,7 @@ is said to be unknown, and rules are then silent.
 """
 
 import ast
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from hasten.scan import vocabulary
@@ -642,6 +643,7 @@ def _latest(bindings: "list[Binding] | tuple[()]", line: int) -> Binding | None:
     return latest or first
 
 
+@lru_cache(maxsize=10_000)
 def _by_name(name: str) -> Value:
     """Of what is nowhere given a value: people call things what they are."""
     low = name.lower()

@@ -1,0 +1,123 @@
+"""``hasten scan``: what in some source code costs time or memory."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hasten.cli.options import NamedPath, as_json
+from hasten.cli.output import print_json, print_rich, print_text
+
+if TYPE_CHECKING:
+    from hasten.records.scan import ScanReport
+    from hasten.scan.settings import Project
+
+FORMATS = ("text", "json", "sarif", "github", "markdown")
+ENOUGH_FILES = 200
+"""That are to be looked at where progress is shown."""
+EVERY = 20
+"""Files it is told anew."""
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=NamedPath())
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="How to tell it.",
+)
+@click.option("--select", metavar="CODES", help="Look only for these, such as HST2,HST101.")
+@click.option("--ignore", metavar="CODES", help="Do not look for these.")
+@as_json
+@click.pass_context
+def scan(
+    context: click.Context,
+    paths: tuple[Path, ...],
+    format_: str,
+    select: str | None,
+    ignore: str | None,
+    as_json: bool,
+) -> None:
+    """Name what in the source code under PATHS costs time or memory.
+
+    Nothing of it is run or imported. The default is the folder you are in; settings are those of
+    [tool.hasten.scan] in its pyproject.toml. `hasten explain HST201` says all of a rule.
+
+    Exit 0: nothing found. 1: something is. 2: a fault.
+    """
+    asked = paths or (Path(),)
+    report = _scan(asked, _project(asked, select, ignore))
+    _print(report, "json" if as_json else format_)
+    context.exit(1 if report.findings else 0)
+
+
+def _project(paths: Sequence[Path], select: str | None, ignore: str | None) -> "Project":
+    """The settings of the project, with what the command line says instead or besides."""
+    import msgspec
+
+    from hasten.scan.choice import codes_of
+    from hasten.scan.settings import Project, project_of
+
+    found = project_of(paths)
+    settings = found.settings
+    wanted, unwanted = _codes(select), _codes(ignore)
+    codes_of(wanted, where="--select")
+    codes_of(unwanted, where="--ignore")
+    changed = msgspec.structs.replace(
+        settings, select=wanted or settings.select, ignore=(*settings.ignore, *unwanted)
+    )
+    return Project(found.folder, changed)
+
+
+def _codes(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in (text or "").split(","))))
+
+
+def _scan(paths: Sequence[Path], project: "Project") -> "ScanReport":
+    """A line on a terminal says how far it is, where there is much to look at."""
+    from rich.console import Console
+
+    from hasten.host.cores import cores_allowed
+    from hasten.report.progress import Progress
+    from hasten.scan.cache import project_cache, version_of_rules
+    from hasten.scan.gather import Means
+    from hasten.scan.scan import scan as look
+
+    console = Console(stderr=True)
+    with ExitStack() as shown:
+        progress: list[Progress] = []
+
+        def tell(done: int, of: int) -> None:
+            if of >= ENOUGH_FILES and console.is_interactive and done % EVERY == 0:
+                if not progress:
+                    progress.append(shown.enter_context(Progress(console)))
+                progress[0].tell(f"{done:,} of {of:,} files")
+
+        cache = project_cache(project.folder, version_of_rules())
+        return look(paths, project, Means(cache, int(cores_allowed()), tell))
+
+
+def _print(report: "ScanReport", format_: str) -> None:
+    from hasten.report.scan import scan_card
+    from hasten.report.scan_github import scan_annotations
+    from hasten.report.scan_markdown import scan_markdown
+    from hasten.report.scan_sarif import scan_sarif
+    from hasten.scan.sources import source
+    from hasten.scan.words import rules_in_words
+
+    rules = {each.code: each for each in rules_in_words()}
+    if format_ == "json":
+        print_json(report)
+    elif format_ == "sarif":
+        print_json(scan_sarif(report, rules))
+    elif format_ == "github":
+        print_text(scan_annotations(report))
+    elif format_ == "markdown":
+        print_text(scan_markdown(report, rules, source))
+    else:
+        print_rich(scan_card(report, source))

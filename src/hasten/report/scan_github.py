@@ -1,0 +1,50 @@
+"""What a scan found, as commands by which GitHub shows it beside the lines of a pull request."""
+
+from hasten.records.scan import CodeFinding, ScanReport, Severity
+
+LEVELS: dict[Severity, str] = {
+    "high": "warning",
+    "medium": "warning",
+    "low": "notice",
+    "info": "notice",
+}
+
+
+def scan_annotations(report: ScanReport) -> str:
+    """A line for each finding, and a notice for what could not be read."""
+    lines = [_finding(each) for each in report.findings]
+    lines += [
+        _command("notice", f"not read: {why}", file=path)
+        for path, why in report.summary.unreadable.items()
+    ]
+    lines += [
+        _command("notice", each.message, file=each.path, line=str(each.line))
+        for each in report.summary.remarks
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _finding(finding: CodeFinding) -> str:
+    return _command(
+        LEVELS[finding.severity],
+        f"{finding.message}. {finding.why}",
+        file=finding.path,
+        line=str(finding.line),
+        endLine=str(finding.end_line),
+        col=str(finding.column),
+        title=f"{finding.code} {finding.name}",
+    )
+
+
+def _command(level: str, message: str, **properties: str) -> str:
+    """Percent signs and ends of lines mean something everywhere, commas and colons before the
+    message."""
+    written = ",".join(
+        f"{name}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
+    )
+    return f"::{level} {written}::{_escaped(message)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
