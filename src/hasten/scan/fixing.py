@@ -33,7 +33,7 @@ class Fixed:
 def fix_texts(
     texts: Mapping[str, str], findings: Sequence[CodeFinding], look: Look, *, unsafe: bool = False
 ) -> Fixed:
-    """``findings`` are those of ``texts``, which are by path."""
+    """``findings`` are of files of which those in ``texts`` are to be fixed."""
     fixed = Fixed(left=findings)
     for _ in range(ROUNDS):
         changed = _round(texts, fixed, allowed(unsafe=unsafe))
@@ -75,7 +75,7 @@ def _round(texts: Mapping[str, str], fixed: Fixed, safeties: frozenset[Safety]) 
     """The texts that changed."""
     changed: dict[str, str] = {}
     for path, found in by_path(fixed.left).items():
-        if path in fixed.refused:
+        if path in fixed.refused or path not in texts:
             continue
         before = fixed.texts.get(path, texts[path])
         after, made = _fixed_once(before, ready(found, safeties)[0])

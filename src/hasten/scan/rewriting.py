@@ -1,10 +1,8 @@
 """Fixes files: only those that were given, only if they are still as they were read, whole or not
 at all, and with every byte that no fix touches."""
 
-import io
 import os
 import stat
-import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,21 +11,24 @@ from hasten.host.files import write_atomically
 from hasten.records.scan import AppliedFix, CodeFinding, FixReport
 from hasten.scan.fixing import Look, allowed, by_path, fix_texts, ready
 from hasten.scan.patch import difference
+from hasten.scan.reading import decode, encoding_of
+
+CHANGED = "it has changed since it was read"
 
 
 @dataclass(frozen=True)
 class Source:
     """A file as it was read."""
 
+    path: Path
     content: bytes
     encoding: str
     text: str
 
     @classmethod
-    def of(cls, content: bytes) -> "Source":
-        """Raises SyntaxError, ValueError or LookupError where the encoding is not to be known."""
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        return cls(content, encoding, content.decode(encoding))
+    def of(cls, path: Path, content: bytes) -> "Source":
+        """Of a file that can be decoded."""
+        return cls(path, content, encoding_of(content), decode(content))
 
     def holding(self, text: str) -> bytes | None:
         """The bytes of another text; None where the encoding has none for it, or would also change
@@ -45,16 +46,18 @@ def fix_files(
     findings: Sequence[CodeFinding],
     look: Look,
     roots: Sequence[Path],
+    refused: Mapping[str, str],
     *,
     unsafe: bool = False,
     write: bool = True,
 ) -> FixReport:
-    """``sources`` are the files that were scanned, by path; ``roots`` what may be written in."""
+    """``sources`` are files that were scanned, by the paths of their findings; ``roots`` are what
+    may be written in; ``refused`` are files that are not to be fixed, with the reason."""
     texts = {path: each.text for path, each in sources.items()}
     fixed = fix_texts(texts, findings, look, unsafe=unsafe)
-    refused = dict(fixed.refused)
+    refused = {**refused, **fixed.refused}
     for path, text in fixed.texts.items():
-        why = _put(Path(path), sources[path], text, roots, write=write)
+        why = _put(sources[path], text, roots, write=write)
         if why:
             refused[path] = why
     undone = {path: texts[path] for path in fixed.texts if path in refused}
@@ -94,22 +97,24 @@ def _applied(finding: CodeFinding) -> AppliedFix:
     )
 
 
-def _put(path: Path, source: Source, text: str, roots: Sequence[Path], *, write: bool) -> str:
+def _put(source: Source, text: str, roots: Sequence[Path], *, write: bool) -> str:
     """Writes, or says why not."""
     content = source.holding(text)
     if content is None:
         return f"its encoding, {source.encoding}, does not give back the same bytes"
     try:
-        why = _refusal(path, source, roots)
+        why = _refusal(source, roots)
         if why or not write:
             return why
-        write_atomically(path, content, mode=stat.S_IMODE(path.stat().st_mode))
+        mode = stat.S_IMODE(source.path.stat().st_mode)
+        write_atomically(source.path, content, mode)
     except OSError as error:
         return f"it cannot be written: {error.strerror or error}"
     return ""
 
 
-def _refusal(path: Path, source: Source, roots: Sequence[Path]) -> str:
+def _refusal(source: Source, roots: Sequence[Path]) -> str:
+    path = source.path
     if path.is_symlink():
         return "it is a symbolic link"
     whole = path.resolve(strict=True)
@@ -118,5 +123,5 @@ def _refusal(path: Path, source: Source, roots: Sequence[Path]) -> str:
     if not os.access(path, os.W_OK) or not path.stat().st_mode & stat.S_IWUSR:
         return "it is read-only"
     if path.read_bytes() != source.content:
-        return "it has changed since it was read"
+        return CHANGED
     return ""
