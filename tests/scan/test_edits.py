@@ -200,8 +200,8 @@ def check_block(
     expect(body, number)
     after = edited(text, edit)
     assert ast.dump(ast.parse(after)) == ast.dump(tree), after
-    ends = {"\r\n", "\r", "\n"} - {Lines(text).newline}
-    without = after.replace(Lines(text).newline, "")
+    ends = {"\r\n", "\r", "\n"} - {Lines(text).newline(0)}
+    without = after.replace(Lines(text).newline(0), "")
     assert not any(each in without for each in ends)
 
 

@@ -55,7 +55,7 @@ def add_keyword(lines: Lines, call: ast.Call, name: str, value: str) -> Edit | N
     indentation = lines.indentation(lines.start(last))
     if comma is not None and indentation is not None and lines.line_end(comma) < closing:
         line_end = lines.line_end(comma)
-        return lines.edit(line_end, line_end, f"{lines.newline}{indentation}{name}={value},")
+        return lines.edit(line_end, line_end, f"{lines.newline(comma)}{indentation}{name}={value},")
     return lines.edit(end, end, f", {name}={value}")
 
 
@@ -114,7 +114,7 @@ def insert_line_before(lines: Lines, statement: ast.stmt, line: str) -> Edit | N
         return None
     if indentation is None:
         return lines.edit(start, start, f"{line}; ")
-    return lines.edit(start, start, f"{line}{lines.newline}{indentation}")
+    return lines.edit(start, start, f"{line}{lines.newline(start)}{indentation}")
 
 
 def insert_line_after(lines: Lines, statement: ast.stmt, line: str) -> Edit | None:
@@ -127,7 +127,7 @@ def insert_line_after(lines: Lines, statement: ast.stmt, line: str) -> Edit | No
     if indentation is None or (not compound and _next_sign(lines.text, end) == ";"):
         return lines.edit(end, end, f"; {line}")
     line_end = lines.line_end(end)
-    return lines.edit(line_end, line_end, f"{lines.newline}{indentation}{line}")
+    return lines.edit(line_end, line_end, f"{lines.newline(end)}{indentation}{line}")
 
 
 def add_import(lines: Lines, tree: ast.Module, module: str) -> tuple[Edit, ...] | None:

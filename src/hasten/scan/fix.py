@@ -29,13 +29,13 @@ def fix(
     means = means or Means(Cache(None, ""))
     found = survey(paths, project or Project(Path.cwd()), means)
     means.cache.save()
-    tree = _Tree(found)
+    tree = Surveyed(found)
     findings = tree.look({})
     sources, refused = tree.sources(findings)
     return fix_files(sources, findings, tree.look, paths, refused, unsafe=unsafe, write=write)
 
 
-class _Tree:
+class Surveyed:
     """What was surveyed, with some files changed."""
 
     def __init__(self, found: Survey) -> None:

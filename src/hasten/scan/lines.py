@@ -27,10 +27,12 @@ class Lines:
         lengths = accumulate(map(len, self.text.split("\n")[:-1]))
         return [0, *(before + ends for ends, before in enumerate(lengths, 1))]
 
-    @cached_property
-    def newline(self) -> str:
-        """As the first line ends."""
-        found = LINE_END.search(self.text)
+    def newline(self, offset: int) -> str:
+        """How the line ends; the last one as the one above it does."""
+        found = LINE_END.search(self.text, offset)
+        above = self.text[: self.line_start(offset)]
+        if found is None:
+            found = re.search(r"(\r\n|\r|\n)\Z", above)
         return found.group() if found else "\n"
 
     def offset(self, line: int, column: int) -> int:
