@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from hasten.records.scan import Edit
+from hasten.records.scan import Edit, Fix, Safety
 from hasten.scan.lines import Lines
 from hasten.scan.outline import Site
 
@@ -17,6 +17,12 @@ COMPOUND = (
     ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match,
 )  # fmt: skip
 NOT_CODE = re.compile(r"\s+|#[^\r\n]*|\\")
+
+
+def fix_of(safety: Safety, about: str, *edits: Edit | None) -> Fix | None:
+    """None where one of the edits cannot be made."""
+    made = tuple(each for each in edits if each is not None)
+    return Fix(safety=safety, about=about, edits=made) if len(made) == len(edits) else None
 
 
 def replace(lines: Lines, node: ast.AST, text: str) -> Edit:
@@ -69,6 +75,12 @@ def add_first_argument(lines: Lines, call: ast.Call, text: str) -> Edit | None:
     opening = _opening(lines, call)
     more = ", " if call.args or call.keywords else ""
     return lines.edit(opening + 1, opening + 1, f"{text}{more}")
+
+
+def text_of_arguments(lines: Lines, call: ast.Call) -> str | None:
+    """As they are written, to be used in another call. None where a comment stands there."""
+    text = lines.text[_opening(lines, call) + 1 : lines.end(call) - 1].strip()
+    return None if "#" in text else text.removesuffix(",")
 
 
 def replace_methods(lines: Lines, call: ast.Call, before: ast.expr, text: str) -> Edit | None:

@@ -11,7 +11,7 @@ import re
 from typing import Literal
 
 from hasten.records.scan import Fix, Safety
-from hasten.scan.edits import insert_line_after, insert_line_before, replace_methods
+from hasten.scan.edits import fix_of, insert_line_after, insert_line_before, replace_methods
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look
 from hasten.scan.outline import Loop, Site
@@ -116,16 +116,11 @@ def _fix(
     about: str,
 ) -> Fix | None:
     loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
-    edits = [
-        replace_methods(look.lines, site.node, before_copies(site.node), suffix),
-        insert_line_after(look.lines, loop, line_after),
-    ]
-    if line_before:
-        edits.append(insert_line_before(look.lines, loop, line_before))
-    found = tuple(each for each in edits if each is not None)
-    if len(found) < len(edits):
-        return None
-    return Fix(safety=safety, about=about, edits=found)
+    kept = replace_methods(look.lines, site.node, before_copies(site.node), suffix)
+    read = insert_line_after(look.lines, loop, line_after)
+    if not line_before:
+        return fix_of(safety, about, kept, read)
+    return fix_of(safety, about, kept, read, insert_line_before(look.lines, loop, line_before))
 
 
 def _read_in(statement: ast.AST, site: Site, look: Look) -> ast.Call | None:
