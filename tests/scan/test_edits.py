@@ -10,9 +10,9 @@ from hypothesis.errors import UnsatisfiedAssumption
 
 from hasten.records.scan import Edit
 from hasten.scan.edits import (
-    add_first_argument,
     add_import,
     add_keyword,
+    insert_into_call,
     insert_line_after,
     insert_line_before,
     remove_statement,
@@ -122,7 +122,7 @@ def test_a_keyword_is_all_that_a_call_gains(text: str) -> None:
 def test_an_argument_is_put_before_all_others(text: str) -> None:
     expected = parsed(text)
     call = first_call(expected)
-    edit = add_first_argument(Lines(text), call, "v")
+    edit = insert_into_call(Lines(text), call, "v, " if call.args or call.keywords else "v")
     call.args.insert(0, ast.Name("v", ast.Load()))
     assert ast.dump(ast.parse(edited(text, edit))) == ast.dump(expected)
 

@@ -37,7 +37,7 @@ FIXABLE = [
     for number, example in enumerate(rule.examples)
     if fixed(rule, example).texts
 ]
-FIXED = ("HST103", "HST201", "HST207", "HST208")
+FIXED = ("HST103", "HST201", "HST207", "HST208", "HST901")
 
 
 def test_every_rule_that_fixes_shows_it_in_an_example() -> None:

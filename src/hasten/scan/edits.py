@@ -65,16 +65,10 @@ def add_keyword(lines: Lines, call: ast.Call, name: str, value: str) -> Edit | N
     return lines.edit(end, end, f", {name}={value}")
 
 
-def add_first_argument(lines: Lines, call: ast.Call, text: str) -> Edit | None:
-    """Before all others."""
-    if any(
-        isinstance(each, ast.GeneratorExp) and lines.end(each) == lines.end(call)
-        for each in call.args
-    ):
-        return None
-    opening = _opening(lines, call)
-    more = ", " if call.args or call.keywords else ""
-    return lines.edit(opening + 1, opening + 1, f"{text}{more}")
+def insert_into_call(lines: Lines, call: ast.Call, text: str) -> Edit:
+    """Right behind the parenthesis that the arguments begin with."""
+    start = _opening(lines, call) + 1
+    return lines.edit(start, start, text)
 
 
 def text_of_arguments(lines: Lines, call: ast.Call) -> str | None:

@@ -109,8 +109,8 @@ class Look:
 
     def lines_of(self, node: ast.AST) -> str:
         """All text of a statement, comments and all."""
-        start, end = node.lineno, node.end_lineno  # type: ignore[attr-defined]
-        return "\n".join(self.lines[start - 1 : end])
+        start, end = self.lines.start(node), self.lines.end(node)
+        return self.text[self.lines.line_start(start) : self.lines.line_end(end)]
 
     def text_of(self, function: Function) -> str:
         is_module = isinstance(function.node, ast.Module)
