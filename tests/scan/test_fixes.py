@@ -37,7 +37,10 @@ FIXABLE = [
     for number, example in enumerate(rule.examples)
     if fixed(rule, example).texts
 ]
-FIXED = ("HST103", "HST201", "HST207", "HST208", "HST901")
+FIXED = (
+    "HST103", "HST201", "HST207", "HST208", "HST217", "HST301", "HST402", "HST406", "HST425",
+    "HST426", "HST901",
+)  # fmt: skip
 
 
 def test_every_rule_that_fixes_shows_it_in_an_example() -> None:
@@ -101,4 +104,7 @@ LAYOUTS: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize(("rule", "example"), FIXABLE)
 def test_a_fix_keeps_to_the_layout(rule: Rule, example: str, layout: Callable[[str], str]) -> None:
-    assert fixed(rule, layout(example)).texts == {PATH: layout(fixed(rule, example).texts[PATH])}
+    after, expected = fixed(rule, layout(example)).texts[PATH], fixed(rule, example).texts[PATH]
+    if layout is str.rstrip:
+        after = after.rstrip()  # the line before one that is removed keeps its end
+    assert after == layout(expected)

@@ -1,10 +1,13 @@
 """Which fixes are put into a text, and when none is."""
 
+import ast
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 
 from hasten.records.scan import CodeFinding, Edit, Fix, Safety
+from hasten.scan.edits import remove_statement
 from hasten.scan.fixing import ROUNDS, Fixed, fix_texts
 from hasten.scan.lines import Lines
 from hasten.scan.patch import difference
@@ -76,12 +79,30 @@ def test_an_edit_that_two_fixes_share_is_made_once() -> None:
     assert len(found.findings) == 2
 
 
-def test_a_fix_that_leaves_no_python_leaves_the_file() -> None:
+def test_a_fix_that_leaves_no_python_is_not_made() -> None:
     text = "a, b = 1, 2"
-    found = fixed(text, finding(text, "1", "3"), finding(text, "2", "("))
-    assert found.texts == {}
-    assert found.findings == []
-    assert found.refused == {PATH: "a fix would leave it no Python"}
+    broken = finding(text, "2", "(")
+    alone = fixed(text, broken)
+    assert (alone.texts, alone.findings) == ({}, [])
+    assert alone.refused == {PATH: "its fixes would leave no Python"}
+    assert fixed(text, finding(text, "1", "3"), broken).texts == {PATH: "a, b = 3, 2"}
+
+
+def test_fixes_that_only_together_leave_no_python_are_made_one_by_one() -> None:
+    def look(changed: Mapping[str, str]) -> Sequence[CodeFinding]:
+        text = changed[PATH]
+        body = ast.parse(text).body[0].body  # type: ignore[attr-defined]
+        edits = [remove_statement(Lines(text), each, body) for each in body]
+        found = finding(text, "a", "")
+        return [
+            msgspec.structs.replace(found, fix=Fix(safety="safe", about="", edits=(each,)))
+            for each in edits
+            if each is not None and each.text != "pass"
+        ]
+
+    text = "if a:\n    b()\n    c()\n"
+    found = fix_texts({PATH: text}, look({PATH: text}), look)
+    assert found.texts == {PATH: "if a:\n    c()\n"}
 
 
 def test_what_a_fix_uncovers_is_fixed_too() -> None:

@@ -159,7 +159,15 @@ def add_import(lines: Lines, tree: ast.Module, module: str) -> tuple[Edit, ...] 
     return (edit,) if edit is not None else None
 
 
-def body_of(site: Site) -> Sequence[ast.stmt]:
+def leave_out(site: Site, lines: Lines, about: str) -> Fix | None:
+    """The call at the place, where it is a whole statement. Unsafe, since it did something."""
+    statement = site.statement
+    if not isinstance(statement, ast.Expr) or statement.value is not site.node:
+        return None
+    return fix_of("unsafe", about, remove_statement(lines, statement, _body_of(site)))
+
+
+def _body_of(site: Site) -> Sequence[ast.stmt]:
     """The block that the place's statement stands in; empty where it is not known."""
     blocks = [getattr(site.block.node, site.block.branch)] if site.block is not None else []
     blocks.append(getattr(site.function.node, "body", ()))

@@ -78,15 +78,13 @@ def _round(texts: Mapping[str, str], fixed: Fixed, safeties: frozenset[Safety]) 
         if path in fixed.refused or path not in texts:
             continue
         before = fixed.texts.get(path, texts[path])
-        after, made = _fixed_once(before, ready(found, safeties)[0])
-        if after == before:
-            continue
-        if _parses(after):
+        groups = ready(found, safeties)[0]
+        after, made = _fixed_once(before, groups)
+        if after != before:
             changed[path] = fixed.texts[path] = after
             fixed.findings += made
-        else:
-            _give_up(path, fixed, "a fix would leave it no Python")
-            changed[path] = texts[path]
+        elif groups and path not in fixed.texts:
+            fixed.refused[path] = "its fixes would leave no Python"
     return changed
 
 
@@ -103,8 +101,8 @@ def _give_up(path: str, fixed: Fixed, why: str) -> None:
     fixed.findings = [each for each in fixed.findings if each.path != path]
 
 
-def _fixed_once(text: str, groups: Iterable[list[CodeFinding]]) -> tuple[str, list[CodeFinding]]:
-    """Groups that want to change the same text are not both fixed."""
+def _fixed_once(text: str, groups: Sequence[list[CodeFinding]]) -> tuple[str, list[CodeFinding]]:
+    """With as many groups as go together; the text itself where not one can be fixed."""
     lines = Lines(text)
     taken: list[Span] = []
     made: list[CodeFinding] = []
@@ -113,7 +111,14 @@ def _fixed_once(text: str, groups: Iterable[list[CodeFinding]]) -> tuple[str, li
         if not clash(wanted, wanted) and not clash(wanted, taken):
             taken += wanted
             made += group
-    return patched(text, taken), made
+    after = patched(text, taken)
+    if _parses(after):
+        return after, made
+    for group in groups if len(groups) > 1 else ():
+        after, made = _fixed_once(text, [group])  # two that are right may together be wrong
+        if made:
+            return after, made
+    return text, []
 
 
 def _parses(text: str) -> bool:
