@@ -49,7 +49,7 @@ from torch.cuda.amp import GradScaler as Scaler, autocast  # !
 @autocast()  # !
 def run(model, x):
     with autocast(), autocast(enabled=False):  # !
-        return model(x), Scaler()  # !
+        return model(x), Scaler()
 """,
         """\
 import torch
@@ -77,7 +77,7 @@ def _rename_call(call: ast.Call, look: Look) -> Fix | None:
     if written is None or written[2] not in RENAMED:
         return None
     renamed = replace(look.lines, call.func, f"torch.amp.{called_name(call)}")
-    return fix_of("safe", ABOUT, renamed, _name_device(call, *written.groups(), look))
+    return fix_of("safe", ABOUT, renamed, _name_device(call, written[1], written[2], look))
 
 
 def _rename_import(node: ast.ImportFrom, look: Look) -> Fix | None:
