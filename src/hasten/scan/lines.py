@@ -105,3 +105,8 @@ class Lines:
         if column < 1 or offset > self.next_line(self._starts[line - 1]):
             raise ValueError(f"line {line} has no column {column}")
         return offset
+
+
+def lines_of(text: str) -> list[str]:
+    """As Python counts them: a form feed ends none."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

@@ -223,11 +223,6 @@ def called_name(node: ast.AST | None) -> str:
     return ""
 
 
-def lines_of(text: str) -> list[str]:
-    """As Python counts them: a form feed ends none."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
-
 def keyword(call: ast.Call, name: str) -> ast.expr | None:
     return next((word.value for word in call.keywords if word.arg == name), None)
 
