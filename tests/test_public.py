@@ -28,7 +28,16 @@ COMMANDS = {
     "gallery": ["--json"],
     "profile": ["TASK", "--recipe", "--trace", "--data", "--seed", "--json"],
     "prove": ["TASK", "RECIPE", "--seed", "--resume", "--minutes", "--json"],
-    "scan": ["PATHS", "--format", "--select", "--ignore", "--json"],
+    "scan": [
+        "PATHS",
+        "--format",
+        "--select",
+        "--ignore",
+        "--fix",
+        "--unsafe",
+        "--diff",
+        "--json",
+    ],
     "train": [
         "TASK",
         "--recipe",

@@ -15,7 +15,7 @@ from hasten.records.profile import ProfileReport
 from hasten.records.recipe import Evidence
 from hasten.records.report import BenchReport, ProofReport
 from hasten.records.saved_bench import GateReport, SavedBench
-from hasten.records.scan import ScanReport
+from hasten.records.scan import FixReport, ScanReport
 from hasten.records.training import TrainingSummary
 from hasten.report.environment import EnvironmentReport
 from hasten.techniques.registry import recipe_schema
@@ -33,6 +33,7 @@ DOCUMENTS = {
     "explain": Explanations,
     "gallery": Gallery,
     "scan": ScanReport,
+    "scan-fix": FixReport,
     "cache-ls": CacheListing,
     "cache-verify": CacheVerification,
     "cache-removal": CacheRemoval,

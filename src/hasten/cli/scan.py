@@ -1,7 +1,7 @@
 """``hasten scan``: what in some source code costs time or memory."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,9 +9,11 @@ import click
 
 from hasten.cli.options import NamedPath, as_json
 from hasten.cli.output import print_json, print_rich, print_text
+from hasten.errors import HastenError
 
 if TYPE_CHECKING:
     from hasten.records.scan import ScanReport
+    from hasten.scan.gather import Means
     from hasten.scan.settings import Project
 
 FORMATS = ("text", "json", "sarif", "github", "markdown")
@@ -33,6 +35,9 @@ EVERY = 20
 )
 @click.option("--select", metavar="CODES", help="Look only for these, such as HST2,HST101.")
 @click.option("--ignore", metavar="CODES", help="Do not look for these.")
+@click.option("--fix", is_flag=True, help="Make the fixes that change nothing else.")
+@click.option("--unsafe", is_flag=True, help="With --fix or --diff: also those to look at first.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
 @as_json
 @click.pass_context
 def scan(
@@ -41,6 +46,9 @@ def scan(
     format_: str,
     select: str | None,
     ignore: str | None,
+    fix: bool,
+    unsafe: bool,
+    diff: bool,
     as_json: bool,
 ) -> None:
     """Name what in the source code under PATHS costs time or memory.
@@ -48,12 +56,38 @@ def scan(
     Nothing of it is run or imported. The default is the folder you are in; settings are those of
     [tool.hasten.scan] in its pyproject.toml. `hasten explain HST201` says all of a rule.
 
-    Exit 0: nothing found. 1: something is. 2: a fault.
+    Exit 0: nothing found, or left to fix. 1: something is. 2: a fault.
     """
     asked = paths or (Path(),)
-    report = _scan(asked, _project(asked, select, ignore))
-    _print(report, "json" if as_json else format_)
+    told = "json" if as_json else format_
+    project = _project(asked, select, ignore)
+    if fix or diff:
+        context.exit(_fix(asked, project, told, unsafe=unsafe, diff=diff))
+    if unsafe:
+        raise HastenError("--unsafe alone does nothing.", fix="Give --fix or --diff with it.")
+    report = _scan(asked, project)
+    _print(report, told)
     context.exit(1 if report.findings else 0)
+
+
+def _fix(paths: Sequence[Path], project: "Project", told: str, *, unsafe: bool, diff: bool) -> int:
+    """The exit code."""
+    from hasten.report.scan_fixes import fix_card
+    from hasten.scan.fix import fix
+
+    if told not in ("text", "json"):
+        raise HastenError(
+            f"Fixes are not told as {told}.", fix="Leave out --format, or give text or json."
+        )
+    with _means(project) as means:
+        report = fix(paths, project, means, unsafe=unsafe, write=not diff)
+    if told == "json":
+        print_json(report)
+    elif diff:
+        print_text("".join(report.differences.values()))
+    else:
+        print_rich(fix_card(report))
+    return 1 if report.left or (diff and report.differences) else 0
 
 
 def _project(paths: Sequence[Path], select: str | None, ignore: str | None) -> "Project":
@@ -79,6 +113,14 @@ def _codes(text: str | None) -> tuple[str, ...]:
 
 
 def _scan(paths: Sequence[Path], project: "Project") -> "ScanReport":
+    from hasten.scan.scan import scan as look
+
+    with _means(project) as means:
+        return look(paths, project, means)
+
+
+@contextmanager
+def _means(project: "Project") -> Iterator["Means"]:
     """A line on a terminal says how far it is, where there is much to look at."""
     from rich.console import Console
 
@@ -86,7 +128,6 @@ def _scan(paths: Sequence[Path], project: "Project") -> "ScanReport":
     from hasten.report.progress import Progress
     from hasten.scan.cache import project_cache, version_of_rules
     from hasten.scan.gather import Means
-    from hasten.scan.scan import scan as look
 
     console = Console(stderr=True)
     with ExitStack() as shown:
@@ -99,7 +140,7 @@ def _scan(paths: Sequence[Path], project: "Project") -> "ScanReport":
                 progress[0].tell(f"{done:,} of {of:,} files")
 
         cache = project_cache(project.folder, version_of_rules())
-        return look(paths, project, Means(cache, int(cores_allowed()), tell))
+        yield Means(cache, int(cores_allowed()), tell)
 
 
 def _print(report: "ScanReport", format_: str) -> None:

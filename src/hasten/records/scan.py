@@ -49,6 +49,8 @@ class CodeFinding(Record, frozen=True, kw_only=True):
     why: str
     fix: Fix | None
     loop: HotLoop | None
+    group: str = ""
+    """Findings of one file and group are fixed all or none; empty where it stands alone."""
 
 
 class CodeCost(Record, frozen=True, kw_only=True):
@@ -119,3 +121,31 @@ class RuleInWords(Record, frozen=True, kw_only=True):
     """A file of which the marked lines are findings."""
     fine: str
     """A file like it in which nothing is found."""
+
+
+class AppliedFix(Record, frozen=True, kw_only=True):
+    code: str
+    path: str
+    line: int
+    """As the file was when it was fixed; in a later round it may have been changed before."""
+    safety: Safety
+    about: str
+
+
+class FixReport(Record, frozen=True, kw_only=True):
+    """What was changed, or would be."""
+
+    version: Literal[1] = 1
+    fixed: tuple[AppliedFix, ...]
+    differences: dict[str, str]
+    """Of each file that changes, as a unified diff."""
+    refused: dict[str, str]
+    """Files that are left as they are, and why."""
+    written: bool
+    """False where the differences were only asked for."""
+    unsafe: int
+    """Fixes that were not made because nobody asked for unsafe ones."""
+    held_back: int
+    """Fixes that were not made because others of their group cannot be."""
+    left: tuple[CodeFinding, ...]
+    """What is still found."""

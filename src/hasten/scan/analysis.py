@@ -82,6 +82,7 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
     loop: int
     """Line of the innermost loop; 0 for none."""
     fix: Fix | None
+    group: str
 
 
 class Analysis(msgspec.Struct, frozen=True, array_like=True):
@@ -209,10 +210,11 @@ def _candidate(
 ) -> Candidate:
     local = look.local(site)
     node = found.node
+    loop = _loop_line(site.loop, look)
     return Candidate(
         code=rule.code,
         line=node.lineno,  # type: ignore[attr-defined]
-        column=look.column(node),
+        column=look.lines.column(node),
         end_line=node.end_lineno or node.lineno,  # type: ignore[attr-defined]
         message=found.message,
         function=numbers[id(site.function)],
@@ -220,8 +222,9 @@ def _candidate(
         inner=local.inner,
         rare=look.is_rare(site),
         least=rule.least if found.least is None else found.least,
-        loop=_loop_line(site.loop, look),
+        loop=loop,
         fix=found.fix,
+        group=found.group or (f"waits of the loop at line {loop}" if rule.waits and loop else ""),
     )
 
 

@@ -183,7 +183,7 @@ class Heats:
         return "forward" in last or self._values.of(called, function).kind == "module"
 
     def _is_loader(self, over: ast.expr, function: Function) -> bool:
-        over = _bare(over)
+        over = bare(over)
         if self._values.of(over, function).kind == "loader":
             return True
         last = _names(over)[-1:] or [""]
@@ -199,7 +199,7 @@ class Heats:
             last = over.args[-1]  # type: ignore[attr-defined]
             if isinstance(last, ast.Constant) and isinstance(last.value, int):
                 return last.value <= 16
-        over = _bare(over)
+        over = bare(over)
         if self._values.of(over, loop.function).kind in ("module", "dict", "batch"):
             return True
         return any(FEW.search(each.lower()) for each in _names(over))
@@ -224,7 +224,7 @@ def _is_range(node: ast.expr) -> bool:
     )
 
 
-def _bare(node: ast.expr) -> ast.expr:
+def bare(node: ast.expr) -> ast.expr:
     """Without what is wrapped around to count or to show progress."""
     while isinstance(node, ast.Call) and node.args:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""

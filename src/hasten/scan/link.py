@@ -190,6 +190,7 @@ class Tree:
             why=rule.why,
             fix=each.fix,
             loop=self._loop(path, each, heat),
+            group=each.group,
         )
 
     def _loop(self, path: str, each: Candidate, heat: Heat) -> HotLoop | None:

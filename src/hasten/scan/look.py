@@ -3,11 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cached_property
-from typing import Any
 
 from hasten.scan import vocabulary
 from hasten.scan.heat import Heats, Local
+from hasten.scan.lines import Lines
 from hasten.scan.outline import Block, Function, Loop, Outline, Site
 from hasten.scan.values import TENSOR, Value, Values
 from hasten.scan.vocabulary import words
@@ -24,6 +23,7 @@ class Look:
     def __init__(self, outline: Outline, text: str) -> None:
         self.outline = outline
         self.text = text
+        self.lines = Lines(text)
         self.values = Values(outline)
         self.heats = Heats(outline, self.values)
 
@@ -34,21 +34,9 @@ class Look:
     def dotted(self, node: ast.AST) -> str:
         return self.outline.dotted(node)
 
-    @cached_property
-    def lines(self) -> list[str]:
-        return lines_of(self.text)
-
-    def source(self, node: Any) -> str:
-        """The text of an expression, on one line. Columns of a tree are in bytes."""
-        part = [line.encode() for line in self.lines[node.lineno - 1 : node.end_lineno]]
-        part[-1] = part[-1][: node.end_col_offset]
-        part[0] = part[0][node.col_offset :]
-        return " ".join(b" ".join(part).decode().split())
-
-    def column(self, node: Any) -> int:
-        """In characters, from 1."""
-        before = self.lines[node.lineno - 1].encode()[: node.col_offset]
-        return len(before.decode()) + 1
+    def source(self, node: ast.AST) -> str:
+        """The text of an expression, on one line."""
+        return " ".join(self.lines.of(node).split())
 
     def is_on_device(self, node: ast.AST | None, site: Site) -> bool:
         """Whether it is a tensor that may lie on a device; where samples are prepared, one of which
@@ -121,8 +109,8 @@ class Look:
 
     def lines_of(self, node: ast.AST) -> str:
         """All text of a statement, comments and all."""
-        start, end = node.lineno, node.end_lineno  # type: ignore[attr-defined]
-        return "\n".join(self.lines[start - 1 : end])
+        start, end = self.lines.start(node), self.lines.end(node)
+        return self.text[self.lines.line_start(start) : self.lines.line_end(end)]
 
     def text_of(self, function: Function) -> str:
         is_module = isinstance(function.node, ast.Module)
@@ -151,12 +139,13 @@ class Look:
             if (
                 isinstance(block.node, ast.If)
                 and block.branch == "body"
-                and (self._is_seldom(block.node.test) or _happens_once(block.node))
+                and (self.is_seldom(block.node.test) or _happens_once(block.node))
             ):
                 return True
         return False
 
-    def _is_seldom(self, test: ast.expr) -> bool:
+    def is_seldom(self, test: ast.expr) -> bool:
+        """Whether a condition holds only every so many steps, or when something is logged."""
         for each in ast.walk(test):
             if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod):
                 return True
@@ -232,11 +221,6 @@ def called_name(node: ast.AST | None) -> str:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
             return name
     return ""
-
-
-def lines_of(text: str) -> list[str]:
-    """As Python counts them: a form feed ends none."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

@@ -173,6 +173,15 @@ class Outline:
             owner.methods.clear()
             owner.attributes.clear()
 
+    def name_of(self, module: str) -> str | None:
+        """By which the module is known in the whole file."""
+        for node in self.tree.body:
+            if isinstance(node, ast.Import):
+                for each in node.names:
+                    if each.name == module:
+                        return each.asname or each.name
+        return None
+
     def dotted(self, node: ast.AST) -> str:
         """``F.relu`` as "torch.nn.functional.relu"; empty for what is no plain name."""
         parts: list[str] = []

@@ -40,7 +40,11 @@ def matters(content: bytes) -> bool:
 
 def decode(content: bytes) -> str:
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        return content.decode(encoding)
+        return content.decode(encoding_of(content))
     except (SyntaxError, ValueError, LookupError) as error:
         raise UnreadableError(f"its encoding is not known: {error}") from error
+
+
+def encoding_of(content: bytes) -> str:
+    """As its first lines say. Raises SyntaxError where they say nothing that is known."""
+    return tokenize.detect_encoding(io.BytesIO(content).readline)[0]

@@ -24,6 +24,8 @@ class Found:
     fix: Fix | None = None
     least: Heat | None = None
     """How often the line must run to be worth a word; None for the rule's own."""
+    group: str = ""
+    """What it is fixed together with, all or none; of a rule that ``waits`` its loop if empty."""
 
 
 class Rule(ABC):
@@ -52,6 +54,9 @@ class Rule(ABC):
     """None: by how often the line runs."""
     default: ClassVar[bool] = True
     """False for rules that must be asked for."""
+    waits: ClassVar[bool] = False
+    """Whether what it finds keeps the host waiting for the device. To remove one of the waits of a
+    loop gains nothing while another is left: they are fixed all or none."""
     needs_torch: ClassVar[bool] = True
     """Whether it speaks only in files that import torch."""
     examples: ClassVar[tuple[str, ...]]

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -14,12 +15,13 @@ from hasten.records.scan import CodeFinding, Remark, ScanReport, ScanSummary, Sp
 from hasten.scan.analysis import Analysis
 from hasten.scan.cache import Cache
 from hasten.scan.choice import chosen, codes_of
-from hasten.scan.files import Excluded, python_files
+from hasten.scan.files import Excluded, Files, python_files
 from hasten.scan.gather import Means, gather
 from hasten.scan.link import Tree
 from hasten.scan.patterns import Patterns
 from hasten.scan.rule import Rule
 from hasten.scan.settings import Project
+from hasten.scan.worker import Answer
 
 LAST = "last"
 """The key of what was told last: where nothing has changed since, it is told again."""
@@ -37,6 +39,31 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
     failures: dict[str, str]
 
 
+@dataclass(frozen=True)
+class Survey:
+    """Files that were looked at, each by itself."""
+
+    project: Project
+    rules: Sequence[Rule]
+    files: Files
+    answers: Mapping[Path, Answer]
+
+    def contents(self) -> "Contents":
+        return {
+            path: (each.key, each.analysis)
+            for path, each in self.answers.items()
+            if each.analysis is not None
+        }
+
+
+def survey(paths: Sequence[Path], project: Project, means: Means) -> Survey:
+    settings = project.settings
+    rules = chosen(settings.select, settings.ignore)
+    files = python_files(paths, Excluded(project.folder, Patterns(settings.exclude)))
+    answers = gather(files.found, [rule.code for rule in rules], means)
+    return Survey(project, rules, files, answers)
+
+
 def scan(
     paths: Sequence[Path],
     project: Project | None = None,
@@ -48,19 +75,12 @@ def scan(
     processes there were."""
     project = project or Project(Path.cwd())
     means = means or Means(Cache(None, ""))
-    settings = project.settings
-    rules = chosen(settings.select, settings.ignore)
-    files = python_files(paths, Excluded(project.folder, Patterns(settings.exclude)))
-    answers = gather(files.found, [rule.code for rule in rules], means)
-    contents = {
-        path: (each.key, each.analysis)
-        for path, each in answers.items()
-        if each.analysis is not None
-    }
-    told = _tell(contents, rules, project, means.cache, hot)
+    found = survey(paths, project, means)
+    contents, answers = found.contents(), found.answers
+    told = _tell(contents, found.rules, project, means.cache, hot)
     means.cache.save()
-    unreadable = {_shown(path): each.failure for path, each in answers.items() if each.failure}
-    closed = {_shown(path): why for path, why in files.closed.items()}
+    unreadable = {shown(path): each.failure for path, each in answers.items() if each.failure}
+    closed = {shown(path): why for path, why in found.files.closed.items()}
     return ScanReport(
         findings=told.findings,
         summary=ScanSummary(
@@ -69,7 +89,7 @@ def scan(
             unreadable=dict(sorted({**unreadable, **closed, **told.failures}.items())),
             codes=dict(sorted(Counter(each.code for each in told.findings).items())),
             severities=dict(Counter(each.severity for each in told.findings)),
-            rules=tuple(rule.code for rule in rules),
+            rules=tuple(rule.code for rule in found.rules),
             spared=told.spared,
             remarks=told.remarks,
         ),
@@ -87,11 +107,11 @@ def _tell(
     cache: Cache,
     hot: Collection[Place],
 ) -> Told:
-    shown = {path: _shown(path) for path in contents}
-    seen = [Place(path=_shown(Path(each.path)), line=each.line) for each in hot]
+    names = {path: shown(path) for path in contents}
+    seen = [Place(path=shown(Path(each.path)), line=each.line) for each in hot]
     of = digest_of(
         [
-            [(shown[path], key) for path, (key, _) in contents.items()],
+            [(names[path], key) for path, (key, _) in contents.items()],
             [rule.code for rule in rules],
             [str(project.folder), str(Path.cwd()), project.settings],
             seen,
@@ -103,14 +123,14 @@ def _tell(
         if told.of == of:
             return told
     decoder = msgspec.msgpack.Decoder(Analysis)
-    analyses = {shown[path]: decoder.decode(encoded) for path, (_, encoded) in contents.items()}
-    unwanted = _unwanted(shown, project)
-    told = _link(Tree(analyses, seen), analyses, unwanted, rules, of)
+    analyses = {names[path]: decoder.decode(encoded) for path, (_, encoded) in contents.items()}
+    unwanted = unwanted_in(names, project)
+    told = link(Tree(analyses, seen), analyses, unwanted, rules, of)
     cache.put(LAST, msgspec.msgpack.encode(told))
     return told
 
 
-def _link(
+def link(
     tree: Tree,
     analyses: Mapping[str, Analysis],
     unwanted: Mapping[str, frozenset[str]],
@@ -136,7 +156,7 @@ def _link(
     )
 
 
-def _unwanted(shown: Mapping[Path, str], project: Project) -> dict[str, frozenset[str]]:
+def unwanted_in(names: Mapping[Path, str], project: Project) -> dict[str, frozenset[str]]:
     """Codes that the project does not want to be told of a file."""
     per_file = [
         (Excluded(project.folder, Patterns([pattern])), frozenset(codes_of(codes)))
@@ -144,7 +164,7 @@ def _unwanted(shown: Mapping[Path, str], project: Project) -> dict[str, frozense
     ]
     return {
         name: frozenset().union(*(codes for which, codes in per_file if which.covers(path)))
-        for path, name in shown.items()
+        for path, name in names.items()
         if per_file
     }
 
@@ -172,7 +192,7 @@ def _remarks(analyses: Mapping[str, Analysis]) -> list[Remark]:
     return found
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
     """Relative to where one is, if it lies there; names that are no text are shown as such."""
     folder = Path.cwd()
     inner = path.relative_to(folder) if path.is_relative_to(folder) else path

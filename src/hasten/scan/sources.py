@@ -3,7 +3,7 @@
 from functools import lru_cache
 from pathlib import Path
 
-from hasten.scan.look import lines_of
+from hasten.scan.lines import lines_of
 from hasten.scan.reading import UnreadableError, decode, read
 
 

@@ -1,14 +1,16 @@
 """Workers that are started anew each epoch, or that hand over memory that is not pinned."""
 
+import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.records.scan import Severity
+from hasten.records.scan import Fix, Severity
+from hasten.scan.edits import add_keyword, fix_of
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, argument
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import LoaderTrouble, read_loader
+from hasten.scan.samples import LoaderCall, LoaderTrouble, read_loader
 
 MESSAGES: dict[LoaderTrouble | None, str] = {
     "restarted": "this loader starts its workers anew each time that it is gone through",
@@ -56,5 +58,22 @@ def loader(train_set, count):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         loader = read_loader(site, look)
         message = MESSAGES.get(loader.trouble) if loader is not None else None
-        if message is not None:
-            yield Found(site.node, message)
+        if loader is not None and message is not None:
+            yield Found(site.node, message, _fix(loader, look))
+
+
+def _fix(loader: LoaderCall, look: Look) -> Fix | None:
+    """The one setting that the message is about."""
+    if loader.trouble == "unpinned":
+        about = "Pins the batches: it takes memory of the host that cannot be swapped."
+        return fix_of("unsafe", about, add_keyword(look.lines, loader.call, "pin_memory", "True"))
+    workers = argument(loader.call, 5, "num_workers")
+    if isinstance(workers, ast.Constant):
+        kept = "True"
+    elif isinstance(workers, ast.Name | ast.Attribute):
+        kept = f"{look.source(workers)} > 0"
+    else:
+        return None
+    about = "Keeps the workers: from the second epoch on samples come in another order."
+    edit = add_keyword(look.lines, loader.call, "persistent_workers", kept)
+    return fix_of("unsafe", about, edit)

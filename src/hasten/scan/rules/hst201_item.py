@@ -1,11 +1,11 @@
 """``.item()`` in a hot place."""
 
-import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, receiver
 from hasten.scan.outline import Site
+from hasten.scan.read_once import before_copies, read_after_loop
 from hasten.scan.rule import Found, Rule
 
 
@@ -18,6 +18,7 @@ class Item(Rule):
     )
     instead = "Add up on the device, `total += loss.detach()`, and read it once after the loop."
     calls = ("item",)
+    waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -83,20 +84,8 @@ def mean(loader):
         read = receiver(site.node)
         if read is None or site.node.args or look.prepares_data(site):
             return
-        value = look.value(_before_numpy(read), site)
+        value = look.value(before_copies(read), site)
         if value.kind in ("array", "frame", "number") or value.where == "host":
             return
-        yield Found(site.node, f"`{look.source(read)}.item()` waits for the device")
-
-
-COPIES = ("cpu", "numpy", "detach")
-
-
-def _before_numpy(node: ast.expr) -> ast.expr:
-    """``loss`` of ``loss.detach().cpu().numpy()``: which of them waits makes no difference."""
-    while isinstance(node, ast.Call) and called_name(node) in COPIES:
-        before = receiver(node)
-        if before is None:
-            break
-        node = before
-    return node
+        message = f"`{look.source(read)}.item()` waits for the device"
+        yield Found(site.node, message, read_after_loop(site, look))

@@ -21,6 +21,7 @@ class NumberOfTensor(Rule):
     )
     calls = ("float", "int", "bool", "range", "max", "min", "arange")
     nodes = (ast.Slice,)
+    waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

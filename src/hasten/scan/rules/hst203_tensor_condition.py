@@ -24,6 +24,7 @@ class TensorCondition(Rule):
     )
     risk = "the other branch is computed too: mind what is not finite there"
     nodes = (ast.If, ast.While, ast.IfExp, ast.Assert)
+    waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import math

@@ -23,6 +23,7 @@ class CopyToHost(Rule):
         " for large results `.to('cpu', non_blocking=True)` into pinned memory, read a step later."
     )
     calls = ("cpu", "to", "tolist", "batch_decode")
+    waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

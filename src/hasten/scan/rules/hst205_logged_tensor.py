@@ -23,6 +23,7 @@ class LoggedTensor(Rule):
         "print", "info", "debug", "warning", "write", "log", "log_metrics", "log_metric",
         "add_scalar", "add_scalars", "set_postfix", "set_description", "set_postfix_str",
     )  # fmt: skip
+    waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch, wandb

@@ -4,6 +4,9 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.records.scan import Fix
+from hasten.scan.edits import add_keyword, fix_of
+from hasten.scan.heat import bare
 from hasten.scan.look import Look, argument, is_constant, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -31,6 +34,17 @@ def train(model, loader, optimizer, device):
     for x, y in loader:
         x = x.to(device)  # !
         y = y.cuda()  # !
+        model(x, y).backward()
+        optimizer.step()
+""",
+        """\
+import torch
+from torch.utils.data import DataLoader
+
+def train(model, rows, optimizer, device):
+    loader = DataLoader(rows, batch_size=64, num_workers=4, pin_memory=True)
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)  # !
         model(x, y).backward()
         optimizer.step()
 """,
@@ -93,7 +107,8 @@ class Net(nn.Module):
         ):
             return
         if self._comes_from_host(moved, call, site, look):
-            yield Found(call, f"`{look.source(call)}` waits until the copy has arrived")
+            message = f"`{look.source(call)}` waits until the copy has arrived"
+            yield Found(call, message, _fix(call, moved, site, look))
 
     def _comes_from_host(self, moved: ast.expr, call: ast.Call, site: Site, look: Look) -> bool:
         value = look.value(moved, site)
@@ -145,3 +160,38 @@ def _is_handed_over(moved: ast.expr, site: Site, look: Look) -> bool:
     if scope is None:
         return False
     return binding is None or binding.how == "loop" or binding.value is None
+
+
+def _fix(call: ast.Call, moved: ast.expr, site: Site, look: Look) -> Fix | None:
+    """Only where the batch is known to be pinned, and is gone once it was copied."""
+    if keyword(call, "non_blocking") is not None or not isinstance(moved, ast.Name):
+        return None
+    binding, scope = look.values.definition(moved.id, moved.lineno, site.function)
+    if binding is None or binding.how != "loop" or scope is not site.function:
+        return None
+    if binding.place < 0 or not _is_pinned(binding.value, site, look):
+        return None
+    if not _is_rebound(moved.id, site.statement):
+        return None
+    about = f"Goes on while `{moved.id}` is copied from pinned memory."
+    return fix_of("safe", about, add_keyword(look.lines, call, "non_blocking", "True"))
+
+
+def _is_pinned(over: ast.expr | None, site: Site, look: Look) -> bool:
+    loader = look.values.given(bare(over) if over is not None else None, site.function)
+    return (
+        isinstance(loader, ast.Call)
+        and look.dotted(loader.func).endswith("DataLoader")
+        and is_constant(argument(loader, 7, "pin_memory"), True)
+    )
+
+
+def _is_rebound(name: str, statement: ast.stmt) -> bool:
+    """``x = x.to(device)``: nobody can write to the batch while it is copied."""
+    if not isinstance(statement, ast.Assign):
+        return False
+    return any(
+        isinstance(each, ast.Name) and each.id == name
+        for target in statement.targets
+        for each in ast.walk(target)
+    )

@@ -4,10 +4,13 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.records.scan import Fix, Safety
+from hasten.scan.edits import add_keyword, fix_of, replace, replace_methods, text_of_arguments
 from hasten.scan.look import Look, called_name, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.values import moves_to_device
+from hasten.scan.vocabulary import words
 
 
 class MadeOnHost(Rule):
@@ -69,7 +72,8 @@ class Net(nn.Module):
         call = site.node
         if called_name(call) in ("tensor", "as_tensor"):
             if look.is_of_torch(call) and self._copies_list(call, site, look):
-                yield Found(call, f"`{look.source(call)}` is built in Python and copied")
+                message = f"`{look.source(call)}` is built in Python and copied"
+                yield Found(call, message, _count_on_device(call, look))
             return
         moved = receiver(call)
         if moved is None or look.prepares_data(site):
@@ -78,7 +82,8 @@ class Net(nn.Module):
             return
         made = look.origin(moved, site)
         if look.makes_tensor(made) and not _is_scalar(made, site):
-            yield Found(call, f"`{look.source(made)}` is made on the host and then copied")
+            message = f"`{look.source(made)}` is made on the host and then copied"
+            yield Found(call, message, _make_on_device(call, made, look))
 
     def _copies_list(self, call: ast.Call, site: Site, look: Look) -> bool:
         if keyword(call, "device") is None or not call.args or look.prepares_data(site):
@@ -97,4 +102,67 @@ def _is_scalar(made: ast.expr, site: Site) -> bool:
         and len(made.args) == 1
         and isinstance(made.args[0], ast.Constant)
         and called_name(made) == "tensor"
+    )
+
+
+EXACT = words("zeros ones full empty eye")
+"""What is the same whichever device makes it."""
+DRAWN = words("rand randn randint randperm")
+CHANGES_MEANING = ("requires_grad", "out", "pin_memory", "names", "generator", "layout", None)
+"""With these, a tensor that is copied is another than one that is made there."""
+
+
+def _make_on_device(call: ast.Call, made: ast.expr, look: Look) -> Fix | None:
+    """``torch.zeros(n).to(device)`` becomes ``torch.zeros(n, device=device)``."""
+    device = _device_of(call, look)
+    if device is None or receiver(call) is not made or not isinstance(made, ast.Call):
+        return None
+    if any(word.arg in CHANGES_MEANING for word in made.keywords):
+        return None
+    name = called_name(made)
+    if name in EXACT or (name == "arange" and len(made.args) < 3):
+        safety: Safety = "safe"
+        about = "Makes it on the device."
+    elif name in DRAWN:
+        safety = "unsafe"
+        about = "Draws on the device, whose random numbers are others."
+    else:
+        return None
+    return fix_of(
+        safety,
+        about,
+        add_keyword(look.lines, made, "device", device),
+        replace_methods(look.lines, call, made, ""),
+    )
+
+
+def _device_of(call: ast.Call, look: Look) -> str | None:
+    """The device of ``.to(device)`` or ``.cuda()``; None where it says more than that."""
+    named = [word for word in call.keywords if word.arg != "non_blocking"]
+    given = [*call.args, *(word.value for word in named if word.arg == "device")]
+    if len(given) != len(call.args) + len(named) or len(given) > 1:
+        return None
+    if not given:
+        return '"cuda"' if called_name(call) == "cuda" else None
+    return None if isinstance(given[0], ast.Starred) else look.lines.of(given[0])
+
+
+def _count_on_device(call: ast.Call, look: Look) -> Fix | None:
+    """``torch.tensor(range(n), device=device)`` becomes ``torch.arange(n, device=device)``."""
+    counted = call.args[0]
+    if not isinstance(counted, ast.Call) or called_name(counted) != "range" or len(call.args) > 1:
+        return None
+    if not isinstance(call.func, ast.Attribute) or counted.keywords:
+        return None
+    arguments = text_of_arguments(look.lines, counted)
+    if arguments is None:
+        return None
+    name_end = look.lines.end(call.func)
+    safe = keyword(call, "dtype") is not None
+    about = "Counts on the device." if safe else "Counts on the device, also none in whole numbers."
+    return fix_of(
+        "safe" if safe else "unsafe",
+        about,
+        look.lines.edit(name_end - len(call.func.attr), name_end, "arange"),
+        replace(look.lines, counted, arguments),
     )

@@ -26,6 +26,7 @@ class ShapeByData(Rule):
         "nonzero", "masked_select", "argwhere", "unique", "unique_consecutive", "where",
         "repeat_interleave",
     )  # fmt: skip
+    waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

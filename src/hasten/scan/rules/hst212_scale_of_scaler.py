@@ -18,6 +18,7 @@ class ScaleOfScaler(Rule):
     )
     risk = "the learning rate moves on after a step that was skipped"
     calls = ("get_scale",)
+    waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

@@ -18,6 +18,7 @@ class NormalOfTensors(Rule):
     instead = "`mean + std * torch.randn_like(mean)`."
     risk = "the numbers are rounded otherwise"
     calls = ("normal",)
+    waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

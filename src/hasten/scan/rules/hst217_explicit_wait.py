@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.edits import leave_out
 from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+
+ABOUT = "Leaves it out: a clock that is read after it tells something else."
 
 
 class ExplicitWait(Rule):
@@ -17,6 +20,7 @@ class ExplicitWait(Rule):
     )
     instead = "Remove it; to measure, time many steps and wait once, or record events."
     calls = ("synchronize",)
+    waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -46,4 +50,5 @@ def train(model, loader, optimizer):
         if look.dotted(site.node.func).startswith(
             ("torch.cuda.", "torch.accelerator.", "torch.xpu.")
         ):
-            yield Found(site.node, f"`{look.source(site.node)}` waits for the device each time")
+            message = f"`{look.source(site.node)}` waits for the device each time"
+            yield Found(site.node, message, leave_out(site, look.lines, ABOUT))

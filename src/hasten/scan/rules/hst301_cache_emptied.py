@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.edits import leave_out
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+
+ABOUT = "Leaves it out: other programs on the device may get less memory."
 
 
 class CacheEmptied(Rule):
@@ -50,4 +53,6 @@ def train(model, loader, optimizer):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         called = look.dotted(site.node.func)
         if called_name(site.node) == "empty_cache" or called == "gc.collect":
-            yield Found(site.node, f"`{called}` runs again and again")
+            yield Found(
+                site.node, f"`{called}` runs again and again", leave_out(site, look.lines, ABOUT)
+            )

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.edits import add_keyword, fix_of
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, keyword
 from hasten.scan.outline import Site
@@ -61,8 +62,14 @@ optimizer = apex.optimizers.Adam(net.parameters())
         name = called_name(call)
         if any(keyword(call, each) is not None for each in SETTLED):
             return
-        if _is_passed_in(call, look) if name in CHOSEN_LATER else _is_plain(call, look):
-            yield Found(call, f"`{name}` is made without `fused=True`")
+        message = f"`{name}` is made without `fused=True`"
+        if name in CHOSEN_LATER:
+            if _is_passed_in(call, look):
+                yield Found(call, message)
+        elif _is_plain(call, look):
+            about = "Steps in one kernel, which rounds otherwise."
+            edit = add_keyword(look.lines, call, "fused", "True")
+            yield Found(call, message, fix_of("unsafe", about, edit))
 
 
 def _is_passed_in(call: ast.Call, look: Look) -> bool:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.records.scan import Fix
+from hasten.scan.edits import fix_of
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.models import is_model_call, model_behind
@@ -110,7 +112,8 @@ class Net:
             model = model_behind(operands(site.node)[0], function, look)
         if model is None or not self._records(model, function, look):
             return
-        yield Found(model, f"`{look.source(model.func)}` records gradients that nothing uses")
+        message = f"`{look.source(model.func)}` records gradients that nothing uses"
+        yield Found(model, message, _decorate(function, look))
 
     def _dropped_at_once(self, site: Site, look: Look) -> Iterator[Found]:
         """``target(x).detach()`` in a step of training."""
@@ -130,6 +133,20 @@ class Net:
         if any(called_name(each.node) in NEED_GRADIENTS for each in function.calls):
             return False
         return not any(look.without_grad(each) for each in _callers(function, look))
+
+
+def _decorate(function: Function, look: Look) -> Fix | None:
+    """Right above ``def``, below other decorators."""
+    torch = look.outline.name_of("torch")
+    if torch is None or not isinstance(function.node, ast.FunctionDef):
+        return None
+    start = look.lines.offset(function.node.lineno, function.node.col_offset)
+    indentation = look.lines.indentation(start)
+    if indentation is None:
+        return None
+    line = f"@{torch}.no_grad(){look.lines.newline(start)}{indentation}"
+    about = f"`{function.last_name}` records no gradients, whoever calls it."
+    return fix_of("unsafe", about, look.lines.edit(start, start, line))
 
 
 NEED_GRADIENTS = ("backward", "grad", "step", "requires_grad_", "set_grad_enabled", "enable_grad")

@@ -1,8 +1,11 @@
 """Gradients filled with zeros instead of let go."""
 
+import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.records.scan import Fix
+from hasten.scan.edits import fix_of, replace
 from hasten.scan.look import Look, called_name, is_constant, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -51,4 +54,13 @@ def train(model, loader, optimizer, total):
         else:
             found = ".grad" in look.source(held) and last_name(held) in ("grad", "data")
         if found:
-            yield Found(site.node, f"`{look.source(held)}` is filled with zeros")
+            message = f"`{look.source(held)}` is filled with zeros"
+            yield Found(site.node, message, _let_go(site.node, look))
+
+
+def _let_go(call: ast.Call, look: Look) -> Fix | None:
+    """``zero_grad(set_to_none=False)`` without what it was told."""
+    if called_name(call) != "zero_grad" or len(call.keywords) > 1 or call.args:
+        return None
+    about = "Lets gradients go: what got none is then left out of the step."
+    return fix_of("unsafe", about, replace(look.lines, call.keywords[0].value, "True"))

@@ -1,8 +1,11 @@
 """The search for anomalies left on."""
 
+import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.records.scan import Fix
+from hasten.scan.edits import fix_of, replace
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, argument, is_constant
 from hasten.scan.outline import Site
@@ -45,4 +48,11 @@ def train(loss, debug):
             return
         mode = argument(site.node, 0, "mode")
         if is_constant(mode, True) or (mode is None and not site.node.args):
-            yield Found(site.node, "every step is searched for anomalies")
+            message = "every step is searched for anomalies"
+            yield Found(site.node, message, _turn_off(mode, look))
+
+
+def _turn_off(mode: ast.expr | None, look: Look) -> Fix | None:
+    if mode is None:
+        return None
+    return fix_of("unsafe", "Turns it off.", replace(look.lines, mode, "False"))

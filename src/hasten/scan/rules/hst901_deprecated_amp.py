@@ -1,15 +1,22 @@
 """Names of mixed precision that are going away."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.records.scan import Edit, Fix
+from hasten.scan.edits import fix_of, insert_into_call, replace
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.usage import occurrences
 
 OLD = ("torch.cuda.amp.", "torch.cpu.amp.", "apex.amp.")
+RENAMED = ("autocast", "GradScaler")
+"""Those of torch whose new ones only want the device besides."""
+ABOUT = "Writes what it is called since torch 2.3."
 
 
 class DeprecatedAmp(Rule):
@@ -27,19 +34,22 @@ class DeprecatedAmp(Rule):
         """\
 import torch
 
-scaler = torch.cuda.amp.GradScaler()  # !
+scaler = torch.cuda.amp.GradScaler(1024.0, enabled=True)  # !
 
-def run(model, x):
-    with torch.cuda.amp.autocast():  # !
-        return model(x)
+def run(model, x, enabled):
+    with torch.cuda.amp.autocast(enabled), torch.cuda.amp.autocast():  # !
+        loss = model(x)
+    with torch.cpu.amp.autocast(dtype=torch.bfloat16):  # !
+        return loss + model(x)
 """,
         """\
 import torch
-from torch.cuda.amp import autocast  # !
+from torch.cuda.amp import GradScaler as Scaler, autocast  # !
 
+@autocast()  # !
 def run(model, x):
-    with autocast():  # !
-        return model(x)
+    with autocast(), autocast(enabled=False):  # !
+        return model(x), Scaler()
 """,
         """\
 import torch
@@ -53,9 +63,46 @@ def run(model, x):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         node = site.node
+        message = f"`{look.source(node)}` is deprecated"
         if isinstance(node, ast.ImportFrom):
-            old = f"{node.module}." in OLD and not node.level
-        else:
-            old = look.dotted(node.func).startswith(OLD)
-        if old:
-            yield Found(node, f"`{look.source(node)}` is deprecated")
+            if f"{node.module}." in OLD and not node.level:
+                yield Found(node, message, _rename_import(node, look))
+        elif look.dotted(node.func).startswith(OLD):
+            yield Found(node, message, _rename_call(node, look))
+
+
+def _rename_call(call: ast.Call, look: Look) -> Fix | None:
+    """Where it is written in full; what was imported is renamed together with its import."""
+    written = re.fullmatch(r"torch\.(cuda|cpu)\.amp\.(\w+)", look.lines.of(call.func))
+    if written is None or written[2] not in RENAMED:
+        return None
+    renamed = replace(look.lines, call.func, f"torch.amp.{called_name(call)}")
+    return fix_of("safe", ABOUT, renamed, _name_device(call, written[1], written[2], look))
+
+
+def _rename_import(node: ast.ImportFrom, look: Look) -> Fix | None:
+    written = re.match(r"from\s+(torch\.(cuda|cpu)\.amp)\s", look.lines.of(node))
+    if written is None or any(each.name not in RENAMED for each in node.names):
+        return None
+    start = look.lines.start(node)
+    edits: list[Edit | None] = [
+        look.lines.edit(start + written.start(1), start + written.end(1), "torch.amp")
+    ]
+    for each in node.names:
+        for used, above in occurrences(look.outline.tree, each.asname or each.name):
+            call = above[-1]
+            if not isinstance(call, ast.Call) or call.func is not used:
+                return None
+            edits.append(_name_device(call, written[2], each.name, look))
+    return fix_of("safe", ABOUT, *edits)
+
+
+def _name_device(call: ast.Call, device: str, name: str, look: Look) -> Edit | None:
+    """``autocast`` was given first whether it is on, and is now given it by name."""
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    if name == "autocast" and call.args:
+        more = ", enabled=" if len(call.args) == 1 else None
+    else:
+        more = ", " if call.args or call.keywords else ""
+    return insert_into_call(look.lines, call, f'"{device}"{more}') if more is not None else None

@@ -1,0 +1,208 @@
+"""The smallest edits that change a piece of code: what rules make their fixes of.
+
+Each takes the lines of the file and nodes of its tree, and leaves all other text as it is: spaces,
+comments, trailing commas, tabs, and how lines end. An edit that cannot be made is None.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from hasten.records.scan import Edit, Fix, Safety
+from hasten.scan.lines import Lines
+from hasten.scan.outline import Site
+
+COMPOUND = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.While, ast.If,
+    ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match,
+)  # fmt: skip
+NOT_CODE = re.compile(r"\s+|#[^\r\n]*|\\")
+
+
+def fix_of(safety: Safety, about: str, *edits: Edit | None) -> Fix | None:
+    """None where one of the edits cannot be made."""
+    made = tuple(each for each in edits if each is not None)
+    return Fix(safety=safety, about=about, edits=made) if len(made) == len(edits) else None
+
+
+def replace(lines: Lines, node: ast.AST, text: str) -> Edit:
+    return lines.edit(lines.start(node), lines.end(node), text)
+
+
+def insert_before(lines: Lines, node: ast.AST, text: str) -> Edit:
+    return lines.edit(lines.start(node), lines.start(node), text)
+
+
+def insert_after(lines: Lines, node: ast.AST, text: str) -> Edit:
+    return lines.edit(lines.end(node), lines.end(node), text)
+
+
+def add_keyword(lines: Lines, call: ast.Call, name: str, value: str) -> Edit | None:
+    """Behind the last argument; on a line of its own where that one has a line and a comma.
+
+    None where it is given already, or may be: by ``**options``."""
+    if any(word.arg in (name, None) for word in call.keywords):
+        return None
+    arguments = [*call.args, *call.keywords]
+    closing = lines.end(call) - 1
+    if lines.text[closing] != ")":
+        return None  # before Python 3.12 a tree does not tell where the parts of an f-string stand
+    if not arguments:
+        return lines.edit(closing, closing, f"{name}={value}")
+    last = max(arguments, key=lines.end)
+    if isinstance(last, ast.GeneratorExp) and lines.end(last) == closing + 1:
+        return None  # its parentheses are those of the call
+    end, comma = lines.end(last), None
+    for offset, sign in _signs(lines.text, end, closing):
+        if sign == ")":
+            end = offset + 1
+        else:
+            comma = offset
+    indentation = lines.indentation(lines.start(last))
+    if comma is not None and indentation is not None and lines.line_end(comma) < closing:
+        line_end = lines.line_end(comma)
+        return lines.edit(line_end, line_end, f"{lines.newline(comma)}{indentation}{name}={value},")
+    return lines.edit(end, end, f", {name}={value}")
+
+
+def insert_into_call(lines: Lines, call: ast.Call, text: str) -> Edit:
+    """Right behind the parenthesis that the arguments begin with."""
+    start = _opening(lines, call) + 1
+    return lines.edit(start, start, text)
+
+
+def text_of_arguments(lines: Lines, call: ast.Call) -> str | None:
+    """As they are written, to be used in another call. None where a comment stands there."""
+    text = lines.text[_opening(lines, call) + 1 : lines.end(call) - 1].strip()
+    return None if "#" in text else text.removesuffix(",")
+
+
+def replace_methods(lines: Lines, call: ast.Call, before: ast.expr, text: str) -> Edit | None:
+    """Puts the text in place of all that follows ``before`` in a row of methods that ends with the
+    call: ``.cpu().item()`` after ``x``. None where a comment would go with it."""
+    end = lines.end(before)
+    for offset, sign in _signs(lines.text, end, lines.end(call)):
+        if sign != ")":
+            break
+        end = offset + 1  # of parentheses around it
+    gone = lines.text[end : lines.end(call)]
+    return None if "#" in gone else lines.edit(end, lines.end(call), text)
+
+
+def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]) -> Edit | None:
+    """``body`` is the block that it stands in; where it is the only one, ``pass`` takes its place.
+    A comment behind it on its line goes with it."""
+    place = next((number for number, each in enumerate(body) if each is statement), None)
+    if place is None:
+        return None
+    if len(body) == 1:
+        return replace(lines, statement, "pass")
+    start, end = lines.start(statement), lines.end(statement)
+    follows = _next_sign(lines.text, end) == ";"
+    if lines.indentation(start) is not None and not follows:
+        return lines.edit(lines.line_start(start), lines.next_line(end), "")
+    if (
+        follows
+        and place + 1 < len(body)
+        and lines.indentation(lines.start(body[place + 1])) is None
+    ):
+        return lines.edit(start, lines.start(body[place + 1]), "")
+    if place and lines.indentation(start) is None:
+        return lines.edit(lines.end(body[place - 1]), end, "")
+    return replace(lines, statement, "pass")
+
+
+def insert_line_before(lines: Lines, statement: ast.stmt, line: str) -> Edit | None:
+    """With the statement's indentation; where it does not begin its line, on the same line."""
+    start = lines.start(statement)
+    indentation = lines.indentation(start)
+    if isinstance(statement, COMPOUND) and (indentation is None or _is_elif(lines, statement)):
+        return None
+    if indentation is None:
+        return lines.edit(start, start, f"{line}; ")
+    return lines.edit(start, start, f"{line}{lines.newline(start)}{indentation}")
+
+
+def insert_line_after(lines: Lines, statement: ast.stmt, line: str) -> Edit | None:
+    """With the statement's indentation; where another follows on its line, on the same line."""
+    end = lines.end(statement)
+    indentation = lines.indentation(lines.start(statement))
+    compound = isinstance(statement, COMPOUND)
+    if compound and (indentation is None or _is_elif(lines, statement)):
+        return None
+    if indentation is None or (not compound and _next_sign(lines.text, end) == ";"):
+        return lines.edit(end, end, f"; {line}")
+    line_end = lines.line_end(end)
+    return lines.edit(line_end, line_end, f"{lines.newline(end)}{indentation}{line}")
+
+
+def add_import(lines: Lines, tree: ast.Module, module: str) -> tuple[Edit, ...] | None:
+    """``import module`` below the imports at the top; no edit where it is there already."""
+    if any(
+        isinstance(each, ast.Import)
+        and any(name.name == module and name.asname is None for name in each.names)
+        for each in tree.body
+    ):
+        return ()
+    above = None
+    for number, each in enumerate(tree.body):
+        docstring = (
+            not number and isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
+        )
+        if not docstring and not isinstance(each, ast.Import | ast.ImportFrom):
+            break
+        above = each
+    if above is not None:
+        edit = insert_line_after(lines, above, f"import {module}")
+    else:
+        edit = insert_line_before(lines, tree.body[0], f"import {module}")
+    return (edit,) if edit is not None else None
+
+
+def leave_out(site: Site, lines: Lines, about: str) -> Fix | None:
+    """The call at the place, where it is a whole statement. Unsafe, since it did something."""
+    statement = site.statement
+    if not isinstance(statement, ast.Expr) or statement.value is not site.node:
+        return None
+    return fix_of("unsafe", about, remove_statement(lines, statement, _body_of(site)))
+
+
+def _body_of(site: Site) -> Sequence[ast.stmt]:
+    """The block that the place's statement stands in; empty where it is not known."""
+    blocks = [getattr(site.block.node, site.block.branch)] if site.block is not None else []
+    blocks.append(getattr(site.function.node, "body", ()))
+    for body in blocks:
+        if isinstance(body, list) and any(each is site.statement for each in body):
+            return body
+    return ()
+
+
+def _signs(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+    """Parentheses, commas and dots between two nodes, without space and comments."""
+    while start < end:
+        skipped = NOT_CODE.match(text, start, end)
+        if skipped:
+            start = skipped.end()
+        else:
+            yield start, text[start]
+            start += 1
+
+
+def _next_sign(text: str, start: int) -> str:
+    while start < len(text) and text[start] in " \t\f":
+        start += 1
+    return text[start : start + 1]
+
+
+def _is_elif(lines: Lines, statement: ast.stmt) -> bool:
+    """An ``elif`` is a statement of the tree, but no place to put a line at."""
+    return isinstance(statement, ast.If) and lines.of(statement).startswith("elif")
+
+
+def _opening(lines: Lines, call: ast.Call) -> int:
+    """The offset of the parenthesis that the arguments begin with."""
+    return next(
+        offset
+        for offset, sign in _signs(lines.text, lines.end(call.func), lines.end(call))
+        if sign == "("
+    )
