@@ -29,6 +29,7 @@ bench: $(READY)  ## the measured claims of the docs; more than an hour on a quie
 	$(BIN)/python benchmarks/loaders.py
 	$(BIN)/python benchmarks/worker_search.py
 	$(BIN)/python benchmarks/cache.py
+	$(BIN)/python benchmarks/scan_speed.py --tree torch=$$($(BIN)/python -c 'import torch; print(torch.__path__[0])') --write
 
 slow-test: $(READY)  ## tests that generate code, for some minutes; the log is kept with the results
 	$(BIN)/python benchmarks/slow_tests.py

@@ -33,7 +33,7 @@ class Excluded:
     patterns: Patterns
 
     def covers(self, path: Path, *, is_folder: bool = False) -> bool:
-        if not path.is_relative_to(self.folder):
+        if not self.patterns or not path.is_relative_to(self.folder):
             return False
         return self.patterns.cover(path.relative_to(self.folder).as_posix(), is_folder=is_folder)
 

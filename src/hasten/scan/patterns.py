@@ -25,6 +25,9 @@ class Patterns:
             found.append((_expression(text.rstrip("/")), text.endswith("/"), leaves_out))
         return found
 
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
     def of(self, path: str, *, is_folder: bool) -> bool | None:
         """Whether a path, relative to where the patterns stand, is left out; None where they say
         nothing of it."""
@@ -35,8 +38,6 @@ class Patterns:
 
     def cover(self, path: str, *, is_folder: bool = False) -> bool:
         """Whether it is left out by itself or with a folder that it lies in."""
-        if not self._rules:
-            return False
         above = [each.as_posix() for each in PurePosixPath(path).parents][:-1]
         return bool(self.of(path, is_folder=is_folder)) or any(
             self.of(each, is_folder=True) for each in above

@@ -194,6 +194,5 @@ def _remarks(analyses: Mapping[str, Analysis]) -> list[Remark]:
 
 def shown(path: Path) -> str:
     """Relative to where one is, if it lies there; names that are no text are shown as such."""
-    folder = Path.cwd()
-    inner = path.relative_to(folder) if path.is_relative_to(folder) else path
-    return os.fsencode(inner.as_posix()).decode(errors="replace")
+    inner = str(path).removeprefix(f"{os.getcwd()}/")  # noqa: PTH109  # of thousands of paths
+    return os.fsencode(inner).decode(errors="replace")
