@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
-from hasten.scan.look import Look, argument, called_name, is_constant, keyword
+from hasten.scan.look import Look, argument, called_name, is_constant, keyword, receiver
 from hasten.scan.outline import Class, Function, Loop, Site
 from hasten.scan.vocabulary import words
 
@@ -14,7 +14,8 @@ LoaderTrouble = Literal["in memory", "no workers", "restarted", "unpinned"]
 CONVERTS = words(
     "tensor as_tensor from_numpy FloatTensor LongTensor Tensor IntTensor array asarray float long"
     " int bool half double to astype toarray todense items keys squeeze unsqueeze view reshape"
-    " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div"
+    " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div divmod"
+    " min max abs slice"
 )
 """Calls that a sample goes through unchanged but for its type."""
 TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image", "caption", "url")
@@ -47,15 +48,21 @@ def indexed_only(function: Function | None) -> ast.Subscript | None:
     first: ast.Subscript | None = None
     for statement in function.node.body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and called_name(node) not in CONVERTS:
+            if isinstance(node, ast.Call) and not _only_converts(node):
                 return None
-            if isinstance(node, ast.For | ast.While | ast.With | ast.Try | ast.Raise):
+            if isinstance(node, ast.For | ast.While | ast.With | ast.Try):
                 return None
             if isinstance(node, ast.Subscript):
                 if not _is_of_array(node) or _holds_text(node):
                     return None
                 first = first or (node if _names(node.slice, index) else None)
     return first
+
+
+def _only_converts(call: ast.Call) -> bool:
+    """Also what makes a record of the parts of a sample: ``Sample(x=x, y=y)``."""
+    is_record = isinstance(call.func, ast.Name) and call.func.id[:1].isupper()
+    return is_record or called_name(call) in CONVERTS
 
 
 def _index_of(function: Function) -> str:
@@ -123,13 +130,14 @@ class LoaderCall:
 
     @property
     def trouble(self) -> LoaderTrouble | None:
-        if any(word.arg is None for word in self.call.keywords) or self._takes_batches():
+        if any(word.arg is None for word in self.call.keywords):
             return None
+        takes_batches = self._takes_batches()
         if self.in_memory:
-            return "in memory"
+            return None if takes_batches else "in memory"
         workers = argument(self.call, 5, "num_workers")
         if workers is None or is_constant(workers, 0):
-            return "no workers"
+            return None if takes_batches else "no workers"
         if keyword(self.call, "persistent_workers") is None:
             return "restarted"
         return "unpinned" if argument(self.call, 7, "pin_memory") is None else None
@@ -140,14 +148,28 @@ class LoaderCall:
 
 
 def read_loader(site: Site, look: Look) -> LoaderCall | None:
-    """None where it is no loader of torch's kind."""
+    """None where it is no loader of torch's kind: one of another name, or what a class that is
+    derived from it calls to set itself up, is told how many workers to use."""
     call: ast.Call = site.node
     given = argument(call, 0, "dataset")
     if given is None:
         return None
+    if called_name(call) != "DataLoader" and keyword(call, "num_workers") is None:
+        return None
+    if called_name(call) == "__init__" and not _sets_up_loader(site):
+        return None
     made = look.values.given(given, site.function)
     dataset = look.dotted(made.func).rpartition(".")[2] if isinstance(made, ast.Call) else ""
     return LoaderCall(call, dataset, dataset == "TensorDataset" or _only_indexes(dataset, look))
+
+
+def _sets_up_loader(site: Site) -> bool:
+    owner = site.function.owner
+    return (
+        owner is not None
+        and called_name(receiver(site.node)) == "super"
+        and any(base.endswith("Loader") for base in owner.bases)
+    )
 
 
 def _only_indexes(name: str, look: Look) -> bool:
