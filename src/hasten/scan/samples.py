@@ -23,12 +23,13 @@ TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image"
 
 
 def is_dataset(owner: Class | None) -> bool:
-    """By its bases; without any, a class that has a length and can be indexed by a number."""
+    """By its bases; else a class that has a length and can be indexed by a number, and is neither a
+    container nor a model."""
     if owner is None:
         return False
     if any(base.endswith("Dataset") for base in owner.bases):
         return True
-    if any(base != "object" for base in owner.bases) or "__len__" not in owner.methods:
+    if "__len__" not in owner.methods or any(base.endswith(NO_DATASETS) for base in owner.bases):
         return False
     getitem = owner.methods.get("__getitem__")
     return getitem is not None and _index_of(getitem) in ("idx", "index", "i", "item", "ix")
@@ -38,6 +39,22 @@ def in_dataset(site: Site) -> bool:
     """Whether it stands in what a data set does for its samples, not in how it is set up."""
     function = site.function
     return not function.last_name.startswith("__init") and is_dataset(function.owner)
+
+
+NO_DATASETS = (
+    "Module", "ModuleList", "Sequential", "dict", "Dict", "list", "List", "Sequence", "Mapping",
+    "tuple", "Tuple", "Tensor", "Container", "Collection", "str", "Loader", "Sampler", "Env", "Batch",
+)  # fmt: skip
+"""How bases end of what can be indexed and is no data set."""
+DECODES = words(
+    "open imread read_image decode_image imdecode load_image pil_loader default_loader read_video"
+    " load_audio transform transforms"
+)
+
+
+def decodes(function: Function) -> bool:
+    """Whether it reads or transforms images or sound, beside which the rest takes no time."""
+    return any(called_name(each.node) in DECODES for each in function.calls)
 
 
 def indexed_only(function: Function | None) -> ast.Subscript | None:
@@ -93,12 +110,17 @@ def is_window(node: ast.AST, name: str) -> bool:
 def loop_over_data(site: Site, look: Look) -> Loop | None:
     """Of a ``for`` statement that goes over much, and is no part of a model or of its training."""
     owner = site.function.owner
-    if owner is not None and look.values.is_module(owner):
+    if owner is not None and look.values.is_module(owner) and not _goes_over_array(site, look):
         return None
     loop = next((each for each in site.function.loops if each.node is site.node), None)
     if loop is None or loop.has_backward or look.heats.goes_over_few(loop):
         return None
     return loop
+
+
+def _goes_over_array(site: Site, look: Look) -> bool:
+    """Of NumPy: even in a model that is work of the host."""
+    return look.value(site.node.iter, site).kind == "array"
 
 
 def _names(node: ast.AST, name: str) -> bool:
