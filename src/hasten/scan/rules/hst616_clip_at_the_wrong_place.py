@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, is_own_attribute, is_within
+from hasten.scan.look import Look, are_alternatives, called_name, is_own_attribute, is_within
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import backwards, optimizer_steps
@@ -119,8 +119,10 @@ def train(model, loader, optimizer, other, clip):
     def _helpers(self, backward: Site, look: Look) -> Iterator[Found]:
         """Methods that clip, where they are called before the backward pass and not after it."""
         for call, clip in _clipping_calls(backward, look):
-            lines = [each.node.lineno for each in backwards(backward.function, look)]
-            is_first = not any(line < call.node.lineno for line in lines)
+            is_first = not any(
+                each.node.lineno < call.node.lineno and not are_alternatives(each, call)
+                for each in backwards(backward.function, look)
+            )
             if is_first and not any(
                 other.node.lineno > backward.node.lineno and again is clip
                 for other, again in _clipping_calls(backward, look)
