@@ -14,8 +14,8 @@ LoaderTrouble = Literal["in memory", "no workers", "restarted", "unpinned"]
 CONVERTS = words(
     "tensor as_tensor from_numpy FloatTensor LongTensor Tensor IntTensor array asarray float long"
     " int bool half double to astype toarray todense items keys squeeze unsqueeze view reshape"
-    " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div divmod"
-    " min max abs slice"
+    " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div"
+    " divmod min max abs slice"
 )
 """Calls that a sample goes through unchanged but for its type."""
 TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image", "caption", "url")
@@ -43,7 +43,8 @@ def in_dataset(site: Site) -> bool:
 
 NO_DATASETS = (
     "Module", "ModuleList", "Sequential", "dict", "Dict", "list", "List", "Sequence", "Mapping",
-    "tuple", "Tuple", "Tensor", "Container", "Collection", "str", "Loader", "Sampler", "Env", "Batch",
+    "tuple", "Tuple", "Tensor", "Container", "Collection", "str", "Loader", "Sampler", "Env",
+    "Batch",
 )  # fmt: skip
 """How bases end of what can be indexed and is no data set."""
 DECODES = words(

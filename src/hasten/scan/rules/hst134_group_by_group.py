@@ -62,7 +62,7 @@ def counts(frame, rows):
         over = _gone_over(site)
         while isinstance(over, ast.Call) and called_name(over) in PLAIN and over.args:
             over = over.args[0]
-        if over is site.node:
+        if over is not None and over is site.node:
             yield Found(site.node, f"a Python loop over `{look.source(site.node)}`")
 
 

@@ -1,6 +1,5 @@
 """A tensor for each sample of a batch, to be joined with the others at once."""
 
-import ast
 from collections.abc import Iterator
 from typing import ClassVar
 

@@ -21,7 +21,7 @@ class SampleForOnePart(Rule):
         "The data set reads, decodes and transforms each whole sample, and all but one part of it"
         " is thrown away: a pass over all data for its labels or its sizes."
     )
-    instead = "Give the data set a way to ask for that part alone, or keep the labels and sizes beside it."
+    instead = "Let the data set give that part alone, or keep the labels and sizes beside it."
     verify = "Compare what both versions gather."
     effort = "an hour"
     nodes = (ast.For, ast.ListComp)
