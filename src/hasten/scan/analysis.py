@@ -34,7 +34,8 @@ EVERYBODYS = words(
     " forward __init__ lower upper replace info debug warning error sort index count insert"
 )
 """Methods that so many classes have that a call tells nothing of whose it is."""
-
+OF_TORCH = ("collate", ".backward()", "Dataset)", "DataLoader)", ".zero_grad(", "nn.Module")
+"""What hardly anything but a file of a project that uses torch says."""
 
 ALL_LINES = 1 << 30
 """Where the module itself ends."""
@@ -167,7 +168,7 @@ def _unread(failure: str) -> Analysis:
 
 def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     look = Look(found, text)
-    has_torch = any(each.partition(".")[0] in ("torch", "lightning") for each in _imported(found))
+    has_torch = _has_torch(found, text)
     numbers = {id(function): number for number, function in enumerate(found.functions)}
     candidates = []
     for sites, asked in _asked(found, rules):
@@ -188,6 +189,13 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
         has_torch=has_torch,
         ignored=ignored_in(text),
     )
+
+
+def _has_torch(found: Outline, text: str) -> bool:
+    """Whether it works with torch: by what it imports, or by what it defines and calls."""
+    if any(each.partition(".")[0] in ("torch", "lightning") for each in _imported(found)):
+        return True
+    return any(word in text for word in OF_TORCH)
 
 
 def _imported(found: Outline) -> set[str]:

@@ -63,6 +63,8 @@ STEP_FUNCTIONS = words(
 SAMPLE_FUNCTIONS = frozenset(("__getitem__", "__getitems__", "load_item", "load_sample"))
 LOSSES = re.compile(r"(^|_)(loss|criterion|accuracy|penalty)(_|$)")
 COLLATE = re.compile(r"collate")
+DRAWS = words("sample sample_batch sample_indices sample_index get_batch")
+REPLAYS = re.compile(r"(Buffer|Memory|Replay)$")
 TRANSFORM_OWNERS = re.compile(r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer)$")
 
 
@@ -88,6 +90,8 @@ class Heats:
         if owner is not None and name in SAMPLE_FUNCTIONS:
             return Heat.ELEMENT
         if COLLATE.search(name) and name != "__init__":
+            return Heat.STEP
+        if owner is not None and name in DRAWS and REPLAYS.search(owner.name):
             return Heat.STEP
         if owner is not None and name == "__call__":
             if TRANSFORM_OWNERS.search(owner.name):

@@ -269,6 +269,17 @@ def is_within(site: Site, block: Block | None) -> bool:
     return site.block is not None and any(each is block for each in site.block.outwards())
 
 
+def are_alternatives(one: Site, other: Site) -> bool:
+    """Whether a condition lets only one of them run."""
+    if one.block is None or other.block is None:
+        return False
+    branches = {id(each.node): each.branch for each in other.block.outwards()}
+    return any(
+        isinstance(each.node, ast.If) and branches.get(id(each.node), each.branch) != each.branch
+        for each in one.block.outwards()
+    )
+
+
 def receiver(call: ast.Call) -> ast.expr | None:
     """``x`` of ``x.item()``."""
     return call.func.value if isinstance(call.func, ast.Attribute) else None

@@ -153,7 +153,7 @@ class Outline:
     """By their names; the first of each."""
     all_classes: list[Class] = field(default_factory=list)
     calls: dict[str, list[Site]] = field(default_factory=dict)
-    """By the last part of the name that is called."""
+    """By the last part of the name that is called, or by "*" and how it ends."""
     nodes: dict[type[ast.AST], list[Site]] = field(default_factory=dict)
     writes: dict[str, list[Site]] = field(default_factory=dict)
     """By the attribute that is set."""
@@ -220,6 +220,7 @@ class _Reader:
         writes: frozenset[str],
     ) -> None:
         self._wanted_calls, self._wanted_nodes, self._wanted_writes = calls, nodes, writes
+        self._wanted_endings = tuple(each[1:] for each in calls if each.startswith("*"))
         self.found = Outline(tree)
         self._function = Function("", tree, None, None)
         self.found.functions.append(self._function)
@@ -273,7 +274,7 @@ class _Reader:
     def _define_class(self, node: ast.ClassDef) -> None:
         for each in (*node.decorator_list, *node.bases, *(word.value for word in node.keywords)):
             self._expression(each, node)
-        bases = tuple(filter(None, map(self.found.dotted, node.bases)))
+        bases = tuple(filter(None, map(self.found.dotted, map(_bare_base, node.bases))))
         kept, self._class = self._class, Class(node.name, node, bases)
         self.found.all_classes.append(self._class)
         self.found.classes.setdefault(node.name, self._class)
@@ -472,6 +473,8 @@ class _Reader:
         self._function.calls.append(site)
         if name in self._wanted_calls:
             self.found.calls.setdefault(name, []).append(site)
+        if name.endswith(self._wanted_endings):
+            self._note_ending(name, site)
         if self._loop is not None:
             self._loop.calls.append(site)
             if name in STEPS:
@@ -480,6 +483,11 @@ class _Reader:
             stack.append((each, node))
         for word in node.keywords:
             stack.append((word.value, node))
+
+    def _note_ending(self, name: str, site: Site) -> None:
+        for each in self._wanted_endings:
+            if name.endswith(each):
+                self.found.calls.setdefault(f"*{each}", []).append(site)
 
     def _comprehend(self, node: Comprehension) -> None:
         first = node.generators[0]
@@ -519,6 +527,11 @@ class _Reader:
 
 def _lines(node: ast.expr) -> tuple[int, int]:
     return node.lineno, node.end_lineno or node.lineno
+
+
+def _bare_base(node: ast.expr) -> ast.expr:
+    """``Dataset`` of ``Dataset[Sample]``."""
+    return node.value if isinstance(node, ast.Subscript) else node
 
 
 def _last_line(target: ast.Name, value: ast.expr | None, how: How) -> int:

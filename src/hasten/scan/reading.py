@@ -6,8 +6,12 @@ import stat
 import tokenize
 from pathlib import Path
 
-MATTERS = (b"torch", b"numpy", b"pandas", b"lightning")
-"""A file in which none of these words stands has nothing to find."""
+MATTERS = (
+    b"torch", b"numpy", b"pandas", b"lightning",
+    b"batch", b"collate", b"epoch", b".backward(", b"Dataset)",
+)  # fmt: skip
+"""A file in which none of these words stands has nothing to find. The later ones are of files that
+train or load with what others import for them."""
 MOST_BYTES = 3_000_000
 """Larger files are written by programs, and their trees would take hundreds of megabytes."""
 

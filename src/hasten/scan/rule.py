@@ -44,7 +44,8 @@ class Rule(ABC):
     worth: ClassVar[str] = ""
     """What the change was measured to gain, with the file of results; empty where it was not."""
     calls: ClassVar[tuple[str, ...]] = ()
-    """Last parts of the names of calls to look at: "item" for ``loss.item()``."""
+    """Last parts of the names of calls to look at: "item" for ``loss.item()``, "*Loader" for all
+    that end so."""
     nodes: ClassVar[tuple[type[ast.AST], ...]] = ()
     writes: ClassVar[tuple[str, ...]] = ()
     """Attributes whose setting to look at: "benchmark" for ``cudnn.benchmark = True``."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
-from hasten.scan.look import Look, argument, called_name, is_constant, keyword
+from hasten.scan.look import Look, argument, called_name, is_constant, keyword, receiver
 from hasten.scan.outline import Class, Function, Loop, Site
 from hasten.scan.vocabulary import words
 
@@ -15,6 +15,7 @@ CONVERTS = words(
     "tensor as_tensor from_numpy FloatTensor LongTensor Tensor IntTensor array asarray float long"
     " int bool half double to astype toarray todense items keys squeeze unsqueeze view reshape"
     " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div"
+    " divmod min max abs slice"
 )
 """Calls that a sample goes through unchanged but for its type."""
 TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image", "caption", "url")
@@ -22,12 +23,13 @@ TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image"
 
 
 def is_dataset(owner: Class | None) -> bool:
-    """By its bases; without any, a class that has a length and can be indexed by a number."""
+    """By its bases; else a class that has a length and can be indexed by a number, and is neither a
+    container nor a model."""
     if owner is None:
         return False
     if any(base.endswith("Dataset") for base in owner.bases):
         return True
-    if any(base != "object" for base in owner.bases) or "__len__" not in owner.methods:
+    if "__len__" not in owner.methods or any(base.endswith(NO_DATASETS) for base in owner.bases):
         return False
     getitem = owner.methods.get("__getitem__")
     return getitem is not None and _index_of(getitem) in ("idx", "index", "i", "item", "ix")
@@ -39,6 +41,23 @@ def in_dataset(site: Site) -> bool:
     return not function.last_name.startswith("__init") and is_dataset(function.owner)
 
 
+NO_DATASETS = (
+    "Module", "ModuleList", "Sequential", "dict", "Dict", "list", "List", "Sequence", "Mapping",
+    "tuple", "Tuple", "Tensor", "Container", "Collection", "str", "Loader", "Sampler", "Env",
+    "Batch",
+)  # fmt: skip
+"""How bases end of what can be indexed and is no data set."""
+DECODES = words(
+    "open imread read_image decode_image imdecode load_image pil_loader default_loader read_video"
+    " load_audio transform transforms"
+)
+
+
+def decodes(function: Function) -> bool:
+    """Whether it reads or transforms images or sound, beside which the rest takes no time."""
+    return any(called_name(each.node) in DECODES for each in function.calls)
+
+
 def indexed_only(function: Function | None) -> ast.Subscript | None:
     """Of a ``__getitem__`` that does no more than index what is in memory: the first place."""
     if function is None or not isinstance(function.node, ast.FunctionDef):
@@ -47,15 +66,21 @@ def indexed_only(function: Function | None) -> ast.Subscript | None:
     first: ast.Subscript | None = None
     for statement in function.node.body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and called_name(node) not in CONVERTS:
+            if isinstance(node, ast.Call) and not _only_converts(node):
                 return None
-            if isinstance(node, ast.For | ast.While | ast.With | ast.Try | ast.Raise):
+            if isinstance(node, ast.For | ast.While | ast.With | ast.Try):
                 return None
             if isinstance(node, ast.Subscript):
                 if not _is_of_array(node) or _holds_text(node):
                     return None
                 first = first or (node if _names(node.slice, index) else None)
     return first
+
+
+def _only_converts(call: ast.Call) -> bool:
+    """Also what makes a record of the parts of a sample: ``Sample(x=x, y=y)``."""
+    is_record = isinstance(call.func, ast.Name) and call.func.id[:1].isupper()
+    return is_record or called_name(call) in CONVERTS
 
 
 def _index_of(function: Function) -> str:
@@ -86,12 +111,17 @@ def is_window(node: ast.AST, name: str) -> bool:
 def loop_over_data(site: Site, look: Look) -> Loop | None:
     """Of a ``for`` statement that goes over much, and is no part of a model or of its training."""
     owner = site.function.owner
-    if owner is not None and look.values.is_module(owner):
+    if owner is not None and look.values.is_module(owner) and not _goes_over_array(site, look):
         return None
     loop = next((each for each in site.function.loops if each.node is site.node), None)
     if loop is None or loop.has_backward or look.heats.goes_over_few(loop):
         return None
     return loop
+
+
+def _goes_over_array(site: Site, look: Look) -> bool:
+    """Of NumPy: even in a model that is work of the host."""
+    return look.value(site.node.iter, site).kind == "array"
 
 
 def _names(node: ast.AST, name: str) -> bool:
@@ -123,13 +153,14 @@ class LoaderCall:
 
     @property
     def trouble(self) -> LoaderTrouble | None:
-        if any(word.arg is None for word in self.call.keywords) or self._takes_batches():
+        if any(word.arg is None for word in self.call.keywords):
             return None
+        takes_batches = self._takes_batches()
         if self.in_memory:
-            return "in memory"
+            return None if takes_batches else "in memory"
         workers = argument(self.call, 5, "num_workers")
         if workers is None or is_constant(workers, 0):
-            return "no workers"
+            return None if takes_batches else "no workers"
         if keyword(self.call, "persistent_workers") is None:
             return "restarted"
         return "unpinned" if argument(self.call, 7, "pin_memory") is None else None
@@ -140,14 +171,28 @@ class LoaderCall:
 
 
 def read_loader(site: Site, look: Look) -> LoaderCall | None:
-    """None where it is no loader of torch's kind."""
+    """None where it is no loader of torch's kind: one of another name, or what a class that is
+    derived from it calls to set itself up, is told how many workers to use."""
     call: ast.Call = site.node
     given = argument(call, 0, "dataset")
     if given is None:
         return None
+    if called_name(call) != "DataLoader" and keyword(call, "num_workers") is None:
+        return None
+    if called_name(call) == "__init__" and not _sets_up_loader(site):
+        return None
     made = look.values.given(given, site.function)
     dataset = look.dotted(made.func).rpartition(".")[2] if isinstance(made, ast.Call) else ""
     return LoaderCall(call, dataset, dataset == "TensorDataset" or _only_indexes(dataset, look))
+
+
+def _sets_up_loader(site: Site) -> bool:
+    owner = site.function.owner
+    return (
+        owner is not None
+        and called_name(receiver(site.node)) == "super"
+        and any(base.endswith("Loader") for base in owner.bases)
+    )
 
 
 def _only_indexes(name: str, look: Look) -> bool:

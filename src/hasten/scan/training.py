@@ -75,17 +75,18 @@ class Window:
     condition: ast.expr
     """Of the test, or what a name in it was given."""
     count: ast.expr
-    loop: Loop
+    loop: Loop | None
+    """None where the function does one batch, and is called in a loop."""
     step: Site
 
 
 def window_of(step: Site, look: Look) -> Window | None:
     """The accumulation that an optimizer's step ends."""
     loop = step.loop
-    if loop is None or not loop.has_backward or step.block is None:
+    if step.block is None or (loop is not None and not loop.has_backward):
         return None
     for block in step.block.outwards():
-        if block.node is loop.node:
+        if loop is not None and block.node is loop.node:
             return None
         if isinstance(block.node, ast.If) and block.branch == "body":
             condition, count = _remainder(block.node.test, step.function, look)
@@ -106,7 +107,7 @@ def _remainder(test: ast.expr, function: Function, look: Look) -> tuple[ast.expr
     return test, None
 
 
-def _only_steps(block: Block, loop: Loop, function: Function, look: Look) -> bool:
+def _only_steps(block: Block, loop: Loop | None, function: Function, look: Look) -> bool:
     """Whether backward passes and steps are on different sides of the condition: networks that are
     trained in turns have both on each."""
     passes = [each for each in backwards(function, look) if each.loop is loop]

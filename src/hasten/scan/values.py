@@ -349,7 +349,7 @@ class Values:
             return Value("scaler")
         if last == "SummaryWriter":
             return Value("writer")
-        if dotted.startswith(("numpy.", "np.")):
+        if dotted.startswith(("numpy.", "np.", "scipy.sparse.")):
             return ARRAY
         if dotted.startswith(("pandas.", "pd.")) or (
             last in vocabulary.FRAMES and "." not in dotted

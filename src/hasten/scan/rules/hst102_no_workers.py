@@ -24,7 +24,7 @@ class NoWorkers(Rule):
     )
     verify = "Time an epoch of the loader alone, with and without."
     risk = "random transforms draw other numbers in workers"
-    calls = ("DataLoader",)
+    calls = ("*Loader",)
     least = Heat.ONCE
     severity: ClassVar[Severity | None] = "medium"
     examples: ClassVar[tuple[str, ...]] = (

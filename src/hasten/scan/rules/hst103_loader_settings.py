@@ -1,13 +1,14 @@
 """Workers that are started anew each epoch, or that hand over memory that is not pinned."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Fix, Severity
 from hasten.scan.edits import add_keyword, fix_of
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, argument
+from hasten.scan.look import Look, argument, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import LoaderCall, LoaderTrouble, read_loader
@@ -16,6 +17,7 @@ MESSAGES: dict[LoaderTrouble | None, str] = {
     "restarted": "this loader starts its workers anew each time that it is gone through",
     "unpinned": "this loader's batches are not pinned: their copies to the device are waited for",
 }
+ONCE = re.compile(r"(^|[\W_])(test|predict|inference)")
 
 
 class LoaderSettings(Rule):
@@ -32,21 +34,48 @@ class LoaderSettings(Rule):
     verify = "Time the first batch of the second epoch."
     effort = "a minute"
     risk = "kept workers change the order of samples from the second epoch on"
-    calls = ("DataLoader",)
+    calls = ("*Loader", "__init__")
     least = Heat.ONCE
     severity: ClassVar[Severity | None] = "low"
     examples: ClassVar[tuple[str, ...]] = (
         """\
 from torch.utils.data import DataLoader
 
-def loaders(train_set, test_set, workers):
+def loaders(train_set, valid_set, workers):
     train = DataLoader(train_set, batch_size=64, shuffle=True, num_workers=workers)  # !
-    test = DataLoader(test_set, pin_memory=True, num_workers=8)  # !
-    other = DataLoader(test_set, num_workers=8, persistent_workers=True)  # !
-    return train, test, other
+    valid = DataLoader(valid_set, pin_memory=True, num_workers=8)  # !
+    other = DataLoader(valid_set, num_workers=8, persistent_workers=True)  # !
+    return train, valid, other
+""",
+        """\
+import torch
+from torch.utils.data import DataLoader
+from mine import GraphLoader
+
+class Batches(DataLoader):
+    def __init__(self, dataset, workers):
+        super().__init__(dataset=dataset, num_workers=workers)  # !
+
+def loader(dataset, workers):
+    return GraphLoader(dataset, batch_size=None, num_workers=workers)  # !
+""",
+        """\
+import torch
+from torch import nn
+from mine import FileLoader
+
+class Pool(nn.Module):
+    def __init__(self, dataset, workers):
+        super().__init__(dataset, num_workers=workers)
+
+def read(path):
+    return FileLoader(path)
 """,
         """\
 from torch.utils.data import DataLoader
+
+def test_loader(data, count):
+    return DataLoader(data, num_workers=count)
 
 def loader(train_set, count):
     return DataLoader(
@@ -57,13 +86,17 @@ def loader(train_set, count):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         loader = read_loader(site, look)
-        message = MESSAGES.get(loader.trouble) if loader is not None else None
-        if loader is not None and message is not None:
-            yield Found(site.node, message, _fix(loader, look))
+        trouble = loader.trouble if loader is not None else None
+        if loader is None or trouble not in MESSAGES:
+            return
+        if trouble != "restarted" or not _is_gone_through_once(site, look):
+            yield Found(site.node, MESSAGES[trouble], _fix(loader, look))
 
 
 def _fix(loader: LoaderCall, look: Look) -> Fix | None:
-    """The one setting that the message is about."""
+    """The one setting that the message is about; a loader of another name may not have it."""
+    if called_name(loader.call) != "DataLoader":
+        return None
     if loader.trouble == "unpinned":
         about = "Pins the batches: it takes memory of the host that cannot be swapped."
         return fix_of("unsafe", about, add_keyword(look.lines, loader.call, "pin_memory", "True"))
@@ -77,3 +110,9 @@ def _fix(loader: LoaderCall, look: Look) -> Fix | None:
     about = "Keeps the workers: from the second epoch on samples come in another order."
     edit = add_keyword(look.lines, loader.call, "persistent_workers", kept)
     return fix_of("unsafe", about, edit)
+
+
+def _is_gone_through_once(site: Site, look: Look) -> bool:
+    """Whether it is for a test or for predictions, as far as names tell."""
+    given_to = look.lines_of(site.statement).partition("=")[0].partition("(")[0]
+    return ONCE.search(f"{site.function.last_name} {given_to}") is not None

@@ -47,6 +47,14 @@ class Columns(Dataset):
     def __getitem__(self, index):
         return {k: v[index] for k, v in self.x.items()}, self.y[index]  # !
 
+class Pairs(Dataset[tuple]):
+    def __getitem__(self, index):
+        kind, index = divmod(index, self.count)
+        if index >= self.most:
+            raise IndexError(index)
+        row = self.rows[index, :]  # !
+        return Pair(kind=kind, row=row)
+
 class Sparse(Dataset):
     def __getitem__(self, i):
         row = torch.from_numpy(self.x[i].toarray()[0]).float()  # !

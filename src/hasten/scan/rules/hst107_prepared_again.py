@@ -10,7 +10,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import is_dataset
+from hasten.scan.samples import decodes, is_dataset
 
 PREPARES = re.compile(
     r"normali[sz]|standardi[sz]|process|prepare|featur|(^|_)(parse|fill|impute|encode|convert"
@@ -90,6 +90,8 @@ class Series(Dataset):
                 yield from self._within(method, look)
 
     def _within(self, function: Function, look: Look) -> Iterator[Found]:
+        if decodes(function):
+            return
         for site in function.calls:
             name = called_name(site.node)
             if not PREPARES.search(name) or RANDOM.search(name):

@@ -8,7 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import in_dataset
+from hasten.scan.samples import decodes, in_dataset
 
 TOKENIZER = re.compile(r"token", re.IGNORECASE)
 WRAPPER = re.compile(r"^_*(batch_)?tokenize")
@@ -101,5 +101,8 @@ class Model(torch.nn.Module):
         words = {word.arg for word in site.node.keywords}
         if not site.node.args and not words & TEXT_WORDS:
             return
-        least = Heat.ONCE if in_dataset(site) else None
+        is_sample = in_dataset(site)
+        if is_sample and decodes(site.function):
+            return
+        least = Heat.ONCE if is_sample else None
         yield Found(site.node, f"`{called}` cuts text into tokens each time", least=least)

@@ -39,6 +39,12 @@ def distances(x, centers):
         found[i] = np.linalg.norm(x[i] - centers)
     return found
 
+def one_hot(x: np.ndarray, classes):
+    found = np.zeros((len(x), classes))
+    for i in range(x.shape[0]):  # !
+        found[i, int(x[i])] = 1
+    return found
+
 def ranks(x: np.ndarray, table):
     found = np.empty(x.shape)
     for i, row in enumerate(x):  # !
@@ -86,7 +92,29 @@ def fill(x, models, paths):
             return False
         if look.value(target.value, site).kind not in ("array", "tensor"):
             return False
-        return self._is_array_arithmetic(statement.value, place, site, look)
+        return self._is_array_arithmetic(statement.value, place, site, look) or self._is_moved(
+            statement, place, site, look
+        )
+
+    def _is_moved(self, statement: ast.Assign, place: str, site: Site, look: Look) -> bool:
+        """``out[i, x[i]] = 1`` and ``out[i, k] = x[i, j]``: single elements, put one by one."""
+        target = statement.targets[0]
+        if not isinstance(target, ast.Subscript) or not isinstance(target.slice, ast.Tuple):
+            return False
+        if isinstance(statement.value, ast.Subscript):
+            read = [statement.value]
+        elif isinstance(statement.value, ast.Constant):
+            read = [
+                each
+                for part in target.slice.elts[1:]
+                for each in ast.walk(part)
+                if isinstance(each, ast.Subscript)
+            ]
+        else:
+            return False
+        return any(
+            is_at(each, place) and look.value(each.value, site).kind == "array" for each in read
+        )
 
     def _is_array_arithmetic(self, value: ast.expr, place: str, site: Site, look: Look) -> bool:
         """Only of calls that work on whole arrays as well, on a row at the loop's place."""

@@ -69,8 +69,17 @@ def gather(parts, rates):
 
 
 def _is_begun_in(site: Site, name: str) -> bool:
-    """Whether each turn of the loop begins with another one."""
+    """Whether each turn of the loop begins with another one; what stands on the other side of the
+    same condition only begins the first."""
     return any(
-        each.value is not site.node and site.loop is not None and site.loop.holds(each.line)
+        each.value is not site.node
+        and site.loop is not None
+        and site.loop.holds(each.line)
+        and not _is_beside(site, each.line)
         for each in site.function.bindings.get(name, ())
     )
+
+
+def _is_beside(site: Site, line: int) -> bool:
+    node = site.block.node if site.block is not None else None
+    return isinstance(node, ast.If) and node.lineno <= line <= (node.end_lineno or 0)

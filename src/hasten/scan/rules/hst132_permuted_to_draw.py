@@ -4,9 +4,11 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, is_constant, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import varies
 
 
 class PermutedToDraw(Rule):
@@ -41,7 +43,11 @@ def train(model, x, steps, size):
     for step in range(steps):
         rows = np.random.choice(len(x), size)
         mixed = torch.randperm(size)
-        model(x[rows], x[order], mixed).backward()
+        masked = np.random.choice(len(rows), 3, replace=False)
+        model(x[rows], x[order], mixed, masked).backward()
+
+def forward(x, rate):
+    return x[np.random.choice(len(x), int(rate * len(x)), replace=False)]
 """,
     )
 
@@ -62,5 +68,12 @@ def train(model, x, steps, size):
         else:
             inner = call.args[0] if call.args else None
             is_part = isinstance(inner, ast.Call) and called_name(inner) == "list"
-        if is_part:
+        if is_part and self._is_of_all(site, look):
             yield Found(call, f"`{look.source(call)}` goes through all to draw a few")
+
+    def _is_of_all(self, site: Site, look: Look) -> bool:
+        """Whether a loop over steps draws from the same many each time."""
+        return any(
+            look.heats.kind_of(loop) == Heat.STEP and not varies(site.node, loop)
+            for loop in look.loops(site)
+        )

@@ -33,6 +33,7 @@ FUNCTIONS = re.compile(r"gather|reduce", re.IGNORECASE)
 OWNERS = re.compile(
     r"dist|accelerator|fabric|comm|^hvd$|^xm$|^nn$|util|^self$|funcol", re.IGNORECASE
 )
+WORLD = re.compile(r"world|num_replicas|(num|n)_ranks")
 ENOUGH = {"reduce": 2, "gather": 3}
 """So many in a row are worth one word: sums are mostly of single numbers, what is gathered is
 often large."""
@@ -98,6 +99,17 @@ def average(model, size):
 """,
         """\
 import torch
+
+class Loss(torch.nn.Module):
+    def forward(self, x, y):
+        loss = self.compare(x, y)
+        for i in range(self.world_size):
+            other = torch.distributed.nn.all_reduce(y * (self.rank == i))  # !
+            loss += self.compare(x, other)
+        return loss
+""",
+        """\
+import torch
 import torch.distributed as dist
 
 def evaluate(model, loader):
@@ -158,15 +170,16 @@ def _kind(site: Site, look: Look) -> str:
 
 
 def _is_for_each(site: Site, look: Look) -> bool:
-    """Whether a loop that is neither of steps nor of epochs makes it one for each tensor."""
+    """Whether a loop that is neither of steps nor of epochs makes it one for each tensor, or one
+    for each rank."""
     loop: Loop | None = site.loop
     if loop is None or look.heats.kind_of(loop) is not None:
         return False
     target, over = loop.header()
-    return (
-        target is not None
-        and not (isinstance(over, ast.Call) and called_name(over) == "range")
-        and bool({*names_in(target)} & {each for arg in site.node.args for each in names_in(arg)})
+    if isinstance(over, ast.Call) and called_name(over) == "range":
+        return any(WORLD.search(each) for each in names_in(over))
+    return target is not None and bool(
+        {*names_in(target)} & {each for arg in site.node.args for each in names_in(arg)}
     )
 
 

@@ -1,6 +1,7 @@
 """A checkpoint that every rank writes."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import RANK_WORDS, is_rank_guard
 
+SETTING = re.compile(r"save|log|write")
 WRAPS = ("DistributedDataParallel", "DDP")
 
 
@@ -83,7 +85,7 @@ def _chooses_a_rank(site: Site, look: Look) -> bool:
     if RANK_WORDS.search(look.source(site.node)):
         return True
     blocks = site.block.outwards() if site.block is not None else ()
-    if any(isinstance(each.node, ast.If) and is_rank_guard(each.node.test) for each in blocks):
+    if any(isinstance(each.node, ast.If) and _may_guard(each.node.test) for each in blocks):
         return True
     return any(
         isinstance(each, ast.If)
@@ -92,3 +94,9 @@ def _chooses_a_rank(site: Site, look: Look) -> bool:
         and is_rank_guard(each.test)
         for each in ast.walk(site.function.node)
     )
+
+
+def _may_guard(test: ast.expr) -> bool:
+    """Also a setting such as ``args.save_logs``, which may have been made of the rank."""
+    is_setting = isinstance(test, ast.Attribute) and SETTING.search(test.attr) is not None
+    return is_setting or is_rank_guard(test)

@@ -16,7 +16,10 @@ class ObjectsBetweenRanks(Rule):
         " two collectives and several waits."
     )
     instead = "Send a tensor with `all_gather` or `all_reduce`, or send objects once an epoch."
-    calls = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list")
+    calls = (
+        "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
+        "broadcast_object", "all_gather_list", "all_gather_objects", "allgather_object",
+    )  # fmt: skip
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -34,6 +37,7 @@ from accelerate.utils import gather_object
 def evaluate(model, loader):
     texts = []
     for x in loader:
+        count = sum(all_gather_list(len(x)))  # !
         texts += gather_object(decode(model(x)))  # !
     return texts
 """,

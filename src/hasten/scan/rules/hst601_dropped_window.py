@@ -66,6 +66,31 @@ def train(model, loader, optimizer, k):
         """\
 import torch
 
+class Trainer:
+    def fit_batch(self, batch):
+        self.step += 1
+        should_step = self.step % self.window == 0  # !
+        (self.compute(batch) / self.window).backward()
+        if should_step:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+""",
+        """\
+import torch
+
+class Trainer:
+    def fit_batch(self, batch):
+        (self.compute(batch) / self.window).backward()
+        if self.step % self.window == 0:
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+
+    def on_epoch_end(self):
+        self.optimizer.step()
+""",
+        """\
+import torch
+
 def train(model, loader, optimizer, k):
     for i, (x, y) in enumerate(loader):
         (model(x, y) / k).backward()
@@ -104,14 +129,18 @@ def train(model, batches, optimizer, k, steps, loader):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if site.loop is None or not steps_optimizer(site, look):
+        if not steps_optimizer(site, look):
             return
         window = window_of(site, look)
-        if window is None or not _ends(window.loop) or _minds_the_last(window.condition):
+        if window is None or _minds_the_last(window.condition):
             return
-        if not _steps_later(window, look):
-            words = look.source(window.condition)
-            yield Found(window.test, f"`if {words}` leaves the last batches of an epoch out")
+        words = look.source(window.condition)
+        message = f"`if {words}` leaves the last batches of an epoch out"
+        if window.loop is None:
+            if site.function.owner is not None and not _steps_elsewhere(window, look):
+                yield Found(window.condition, message)
+        elif _ends(window.loop) and not _steps_later(window, window.loop, look):
+            yield Found(window.test, message)
 
 
 def _ends(loop: Loop) -> bool:
@@ -128,8 +157,16 @@ def _minds_the_last(test: ast.expr) -> bool:
     return either or calls or any(LAST.search(each) for each in names_in(test))
 
 
-def _steps_later(window: Window, look: Look) -> bool:
-    end = window.loop.node.end_lineno or 0
+def _steps_elsewhere(window: Window, look: Look) -> bool:
+    """Whether another method of the class may do the last step, or this one without waiting."""
+    owner = window.step.function.owner
+    methods = owner.methods.values() if owner is not None else ()
+    others = (each for each in methods if each is not window.step.function)
+    return any(True for each in others for _ in optimizer_steps(each, look))
+
+
+def _steps_later(window: Window, loop: Loop, look: Look) -> bool:
+    end = loop.node.end_lineno or 0
     steps = [each.node.lineno for each in optimizer_steps(window.step.function, look)]
-    inside = [each for each in steps if each <= end and each > window.loop.line]
+    inside = [each for each in steps if each <= end and each > loop.line]
     return any(each > end for each in steps) or len(inside) > 1

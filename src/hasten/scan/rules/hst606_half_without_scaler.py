@@ -51,6 +51,30 @@ def train(model, loader, optimizer):
         optimizer.step()
 """,
         """\
+import contextlib
+import torch
+
+class Trainer:
+    def __init__(self, model, amp):
+        self.context = torch.autocast("cuda") if amp else contextlib.nullcontext()  # !
+
+    def train_step(self, x):
+        with self.context:
+            loss = self.model(x)
+        loss.backward()
+        self.optimizer.step()
+""",
+        """\
+import torch
+
+class Trainer:
+    def train_step(self, x):
+        with torch.cuda.amp.autocast(enabled=self.optim.amp):
+            loss = self.model(x)
+        self.optim.backward(loss)
+        self.optim.step()
+""",
+        """\
 import torch
 
 def train(model, loader, optimizer, amp_dtype):
@@ -90,11 +114,20 @@ def train(model, loader, optimizer):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call = site.node
-        if not isinstance(site.statement, ast.With) or not is_autocast(call, look):
+        if not isinstance(site.statement, ast.With | ast.Assign) or not is_autocast(call, look):
             return
         if is_switched_off(call, look) or is_constant(argument(call, 0, "device_type"), "cpu"):
             return
         if dtype_of(call, site.function, look) not in ANY or look.without_grad(site):
             return
-        if "scaler" not in look.text.lower() and any(backwards(site.function, look)):
+        if "scaler" not in look.text.lower() and _is_trained_with(site, look):
             yield Found(call, "half precision without a gradient scaler")
+
+
+def _is_trained_with(site: Site, look: Look) -> bool:
+    """Whether there is a backward pass of the loss itself, not one that an optimizer or an engine
+    is asked for, which may scale. A context that is kept is entered by other methods."""
+    functions = [site.function]
+    if isinstance(site.statement, ast.Assign) and site.function.owner is not None:
+        functions = [*site.function.owner.methods.values()]
+    return any(not each.node.args for function in functions for each in backwards(function, look))

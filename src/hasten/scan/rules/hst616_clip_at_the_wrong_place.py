@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, are_alternatives, called_name, is_own_attribute, is_within
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import backwards, optimizer_steps
+
+CLIPS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm")
 
 
 class ClipAtTheWrongPlace(Rule):
@@ -20,7 +22,7 @@ class ClipAtTheWrongPlace(Rule):
     instead = "Clip after `backward()` and before `optimizer.step()`."
     effort = "a minute"
     risk = "training changes, as it was meant"
-    calls = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm")
+    calls = (*CLIPS, "backward")
     least = Heat.ONCE
     severity = "high"
     examples: ClassVar[tuple[str, ...]] = (
@@ -48,6 +50,43 @@ def train(model, loader, optimizer):
         """\
 import torch
 
+class Trainer:
+    def fit_batch(self, batch, half):
+        loss = self.compute(batch)
+        if half:
+            if self.check_gradients(loss):  # !
+                loss.backward()
+                self.optimizer.step()
+        else:
+            loss.backward()
+            if self.check_gradients(loss):
+                self.optimizer.step()
+
+    def check_gradients(self, loss):
+        if not torch.isfinite(loss):
+            return False
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)  # !
+        return True
+""",
+        """\
+import torch
+
+class Trainer:
+    def fit_batch(self, batch):
+        self.optimizer.zero_grad()
+        self.compute(batch).backward()
+        self.clip()
+        self.optimizer.step()
+        self.penalty(batch).backward()
+        self.clip()
+        self.optimizer.step()
+
+    def clip(self):
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+""",
+        """\
+import torch
+
 def train(model, loader, optimizer, other, clip):
     for x, y in loader:
         model(x, y).backward()
@@ -65,6 +104,9 @@ def train(model, loader, optimizer, other, clip):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if called_name(site.node) == "backward":
+            yield from self._helpers(site, look)
+            return
         line = site.node.lineno
         passes = _lines_beside(site, backwards(site.function, look))
         steps = _lines_beside(site, optimizer_steps(site.function, look))
@@ -73,6 +115,32 @@ def train(model, loader, optimizer, other, clip):
         is_between = any(each <= line for each in passes) and any(each >= line for each in steps)
         if not is_between:
             yield Found(site.node, "gradients are clipped where it changes nothing")
+
+    def _helpers(self, backward: Site, look: Look) -> Iterator[Found]:
+        """Methods that clip, where they are called before the backward pass and not after it."""
+        for call, clip in _clipping_calls(backward, look):
+            is_first = not any(
+                each.node.lineno < call.node.lineno and not are_alternatives(each, call)
+                for each in backwards(backward.function, look)
+            )
+            if is_first and not any(
+                other.node.lineno > backward.node.lineno and again is clip
+                for other, again in _clipping_calls(backward, look)
+            ):
+                yield Found(call.node, f"`{look.source(call.node)}` clips before `backward()`")
+                yield Found(clip.node, "gradients are clipped before there are any")
+
+
+def _clipping_calls(backward: Site, look: Look) -> Iterator[tuple[Site, Site]]:
+    """Calls of methods that clip, on the way to the backward pass, and where these do."""
+    owner = backward.function.owner
+    for each in backward.function.calls if owner is not None else ():
+        if not is_own_attribute(each.node.func) or not is_within(backward, each.block):
+            continue
+        method = owner.methods.get(called_name(each.node)) if owner is not None else None
+        clip = next(look.calls_in(method, *CLIPS), None) if method is not None else None
+        if method is not None and clip is not None and not any(backwards(method, look)):
+            yield each, clip
 
 
 def _lines_beside(site: Site, others: Iterator[Site]) -> list[int]:

@@ -1,0 +1,58 @@
+"""A tensor for each sample of a batch, to be joined with the others at once."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.look import MAKERS, Look, called_name
+from hasten.scan.outline import COMPREHENSIONS, Site
+from hasten.scan.rule import Found, Rule
+
+
+class SmallTensorsInCollate(Rule):
+    code = "HST135"
+    name = "small-tensors-in-collate"
+    why = (
+        "Making a tensor costs some microseconds however small it is; a batch of them costs that"
+        " once a sample, and joining them copies all again."
+    )
+    instead = (
+        "Gather plain numbers, or arrays, and make one tensor of all: `torch.tensor(lengths)`,"
+        " `torch.repeat_interleave(torch.arange(n), lengths)`."
+    )
+    verify = "Compare a batch of both versions."
+    calls = tuple(sorted(MAKERS))
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+def collate(batch):
+    numbers = []
+    for number, row in enumerate(batch):
+        numbers.append(torch.full((len(row),), number))  # !
+    return torch.cat(numbers), torch.stack([torch.tensor(len(row)) for row in batch])  # !
+""",
+        """\
+import torch
+
+def collate(batch):
+    lengths = torch.tensor([len(row) for row in batch])
+    padded = torch.zeros(len(batch), lengths.max())
+    for number, row in enumerate(batch):
+        padded[number, : len(row)] = row
+    return padded, lengths
+
+def prepare(batch):
+    return [torch.tensor(len(row)) for row in batch]
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if site.loop is None or "collate" not in site.function.last_name:
+            return
+        if look.is_of_torch(site.node) and _is_gathered(site):
+            yield Found(site.node, f"`{look.source(site.node)}` makes a tensor for each sample")
+
+
+def _is_gathered(site: Site) -> bool:
+    """Whether it is appended to a list or is what a comprehension gives."""
+    return called_name(site.parent) == "append" or isinstance(site.parent, COMPREHENSIONS)

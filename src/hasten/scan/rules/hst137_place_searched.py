@@ -1,0 +1,68 @@
+"""The place of a value in an array, searched for each value anew."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, argument, called_name
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+
+
+class PlaceSearched(Rule):
+    code = "HST137"
+    name = "place-searched-for-each-value"
+    why = "Each turn compares the whole array to find one place: as many comparisons as pairs."
+    instead = (
+        "Ask for all places at once, `np.unique(x, return_inverse=True)` or `np.searchsorted`, or"
+        " make a dict of places before the loop."
+    )
+    verify = "Compare the places of both versions."
+    calls = ("where", "nonzero", "flatnonzero", "argwhere")
+    least = Heat.ONCE
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import numpy as np
+
+def places(values, known):
+    found = []
+    for value in values:
+        found.append(np.where(known == value)[0][0])  # !
+    return found, [np.flatnonzero(known == each)[0] for each in values]  # !
+""",
+        """\
+import numpy as np
+
+def places(values, known, limit):
+    first = np.where(known == limit)[0][0]
+    for value in values:
+        above = np.where(value > limit)[0]
+        known = np.where(known == value, 0, known)[0]
+        other = np.where(values == limit)[0][0]
+    return first, above, known, [len(np.where(known == each)[0]) for each in values]
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if site.loop is None or len(site.node.args) != 1 or not _is_first(site):
+            return
+        compared = argument(site.node, 0, "condition")
+        if not isinstance(compared, ast.Compare) or not isinstance(compared.ops[0], ast.Eq):
+            return
+        if site.loop.changes(compared) and not look.heats.goes_over_few(site.loop):
+            yield Found(site.node, f"`{look.source(site.node)}` searches the whole array each time")
+
+
+def _is_first(site: Site) -> bool:
+    """Whether the first place that was found is taken: ``[0][0]``, of a flat result ``[0]``."""
+    match site.parent:
+        case ast.Subscript(slice=ast.Constant(value=0)):
+            if called_name(site.node) == "flatnonzero":
+                return True
+            return any(
+                isinstance(each, ast.Subscript) and each.value is site.parent
+                for each in ast.walk(site.statement)
+            )
+    return False
