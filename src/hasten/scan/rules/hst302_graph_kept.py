@@ -72,11 +72,13 @@ def train(model, loader, optimizer):
             return
         if only_infers(site.function):
             yield from self._kept_result(kept, site, look)
-        elif isinstance(kept, ast.Name) and LOSS.search(kept.id):
-            if self._runs_backward(kept.id, site) and not self._runs_backward(
-                last_name(root_name(holder)), site
-            ):
-                yield Found(site.node, f"`{kept.id}` is kept with its graph")
+        elif isinstance(kept, ast.Name) and self._is_step_loss(kept.id, holder, site):
+            yield Found(site.node, f"`{kept.id}` is kept with its graph")
+
+    def _is_step_loss(self, name: str, holder: ast.expr | None, site: Site) -> bool:
+        if not LOSS.search(name) or not self._runs_backward(name, site):
+            return False
+        return not self._runs_backward(last_name(root_name(holder)), site)
 
     def _kept_result(self, kept: ast.expr, site: Site, look: Look) -> Iterator[Found]:
         """Of a function that asks a model for results and nothing more."""
