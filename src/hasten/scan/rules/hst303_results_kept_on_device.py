@@ -12,7 +12,7 @@ from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_given
 
-MADE_SMALL = ("cpu", "numpy", "item", "tolist", "mean", "sum", "argmax", "len")
+MADE_SMALL = ("cpu", "numpy", "item", "tolist", "mean", "sum", "argmax", "len", "log_prob")
 """What leaves nothing on the device, or little."""
 
 

@@ -130,7 +130,7 @@ def _model_of(site: Site, look: Look) -> ast.Call | None:
     function = site.function
     if called_name(site.node) == "eval":
         return None if site.node.args else _first_asked(site, look)
-    found = model_behind(operands(site.node)[0], function, look)
+    found = model_behind(next(iter(operands(site.node)), None), function, look)
     if found is None and _returns_numbers(function, look):
         found = next((each for each in _model_calls(function, look)), None)
     return found

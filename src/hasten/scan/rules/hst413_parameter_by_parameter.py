@@ -60,7 +60,7 @@ class Momentum(torch.optim.Optimizer):
             for p in group["params"]:  # !
                 if p.grad is None:
                     continue
-                p.add_(p.grad, alpha=-group["lr"])
+                p.add_(p.grad, alpha=-group["lr"])  # !
 """,
         """\
 import torch
@@ -85,9 +85,11 @@ def train(model, loader, optimizer):
         for statement in loop.body:
             if isinstance(statement, ast.Assign) and targets & set(names(statement.value)):
                 targets |= set(names(statement.targets[0]))
+        of_group = isinstance(loop.iter, ast.Subscript)
         for statement in _with_kernels(loop.body, targets):
-            of_group = isinstance(loop.iter, ast.Subscript)
-            yield Found(loop if of_group else statement, SAID)
+            if of_group:
+                yield Found(loop, SAID)
+            yield Found(statement, SAID)
             if of_group:
                 return
 

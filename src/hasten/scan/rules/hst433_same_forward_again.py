@@ -105,5 +105,8 @@ def _stands_in(outer: Block | None, inner: Block | None) -> bool:
     while outer is not None and isinstance(outer.node, ast.With):
         outer = outer.parent
     return outer is None or (
-        inner is not None and any(each.node is outer.node for each in inner.outwards())
+        inner is not None
+        and any(
+            each.node is outer.node and each.branch == outer.branch for each in inner.outwards()
+        )
     )

@@ -56,7 +56,7 @@ class Layer(torch.nn.Module):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call, target = site.node.value, site.node.targets[0]
-        drops = isinstance(target, ast.Tuple) and last_name(target.elts[-1]).startswith("_")
+        drops = isinstance(target, ast.Tuple) and _ends_unread(target)
         if isinstance(call, ast.Subscript) and is_constant(call.slice, 0):
             call, drops = call.value, True
         if not isinstance(call, ast.Call) or len(call.args) > 4:
@@ -65,9 +65,15 @@ class Layer(torch.nn.Module):
         if asked is None:
             found = drops and _is_attention(call, site.function, look)
         else:
-            found = is_constant(asked, True) and drops or _is_true_by_default(asked, site.function)
+            always = drops and is_constant(asked, True)
+            found = always or _is_true_by_default(asked, site.function)
         if found:
             yield Found(call, f"`{look.source(call.func)}` is asked for its weights")
+
+
+def _ends_unread(target: ast.Tuple) -> bool:
+    """``x, _ = ...``."""
+    return len(target.elts) == 2 and last_name(target.elts[1]).startswith("_")
 
 
 def _is_attention(call: ast.Call, function: Function, look: Look) -> bool:
