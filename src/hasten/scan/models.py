@@ -47,6 +47,10 @@ def model_behind(
             sources = [each for each in operands(node) if last_name(each) not in MODULES][:1]
         case ast.Subscript() | ast.Attribute():
             sources = [node.value]
+        case ast.BinOp():
+            sources, steps = [node.left, node.right], steps + 1
+        case ast.UnaryOp():
+            sources, steps = [node.operand], steps + 1
         case ast.ListComp(elt=each) | ast.DictComp(value=each):
             sources = [each]
         case ast.Name():

@@ -78,6 +78,23 @@ def varies(node: ast.AST, loop: Loop) -> bool:
     return any(is_bound_in(each, loop) for each in names(node))
 
 
+def derived(loop: Loop, source: str) -> set[str]:
+    """A name, and those that the loop's body computes from it."""
+    given = [
+        (name, each.value)
+        for name, bindings in loop.function.bindings.items()
+        for each in bindings
+        if each.value is not None and each.how in ("value", "item") and loop.holds(each.line)
+    ]
+    found = {source}
+    for _ in range(FOLLOWED):
+        more = {name for name, value in given if not found.isdisjoint(names(value))} - found
+        if not more:
+            break
+        found |= more
+    return found
+
+
 def calls_in(loop: Loop) -> Iterator[Site]:
     """The calls of a loop's body and of the loops in it."""
     for site in loop.function.calls:

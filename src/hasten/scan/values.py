@@ -662,9 +662,13 @@ def _by_name(name: str) -> Value:
         "discriminator",
         "encoder",
         "decoder",
+        "backbone",
+        "policy",
+        "actor",
+        "critic",
     ):
         return Value("module")
-    if low.endswith(("_model", "_net")):
+    if low.endswith(("_model", "_net", "_encoder", "_decoder")):
         return Value("module")
     if low in ("loss", "logits", "total_loss"):
         return TENSOR

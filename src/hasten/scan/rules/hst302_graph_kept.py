@@ -5,7 +5,10 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.heat import Heat
+from hasten.scan.inference import DROPS, only_infers, records
 from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.models import model_behind
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name, root_name
@@ -34,6 +37,13 @@ def train(model, loader, optimizer):
         total += loss  # !
         losses.append(loss)  # !
     return total, losses
+
+def likelihood(model, data):
+    found = []
+    for x in data:
+        score = -0.5 * model(x).square().sum(-1)
+        found.append(score - x.sum(-1))  # !
+    return torch.cat(found).mean().item()
 """,
         """\
 import torch
@@ -55,15 +65,28 @@ def train(model, loader, optimizer):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if site.loop is None:
+        if site.loop is None or look.without_grad(site):
             return
         kept, holder = _kept(site.node)
-        if not isinstance(kept, ast.Name) or not LOSS.search(kept.id):
+        if kept is None:
             return
-        if look.without_grad(site) or not self._runs_backward(kept.id, site):
-            return
-        if not self._runs_backward(last_name(root_name(holder)), site):
+        if only_infers(site.function):
+            yield from self._kept_result(kept, site, look)
+        elif isinstance(kept, ast.Name) and self._is_step_loss(kept.id, holder, site):
             yield Found(site.node, f"`{kept.id}` is kept with its graph")
+
+    def _is_step_loss(self, name: str, holder: ast.expr | None, site: Site) -> bool:
+        if not LOSS.search(name) or not self._runs_backward(name, site):
+            return False
+        return not self._runs_backward(last_name(root_name(holder)), site)
+
+    def _kept_result(self, kept: ast.expr, site: Site, look: Look) -> Iterator[Found]:
+        """Of a function that asks a model for results and nothing more."""
+        if isinstance(site.node, ast.AugAssign) or not _leaves_graph_behind(site):
+            return
+        model = model_behind(kept, site.function, look, DROPS)
+        if model is not None and records(model, site.function, look):
+            yield Found(site.node, f"`{look.source(kept)}` is kept with its graph", least=Heat.ONCE)
 
     def _runs_backward(self, name: str, site: Site) -> bool:
         """Whether the same loop calls ``name.backward()``; then the name is that of a step's."""
@@ -84,3 +107,8 @@ def _kept(node: ast.AugAssign | ast.Call) -> tuple[ast.expr | None, ast.expr | N
     if isinstance(node, ast.AugAssign):
         return node.value, node.target
     return (node.args[0] if node.args else None), receiver(node)
+
+
+def _leaves_graph_behind(site: Site) -> bool:
+    """Whether the function makes numbers of what it keeps, so that nobody wants the graph."""
+    return any(called_name(each.node) in DROPS for each in site.function.calls)

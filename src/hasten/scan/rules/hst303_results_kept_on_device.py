@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, receiver
+from hasten.scan.inference import is_fallback
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.models import model_behind
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_given
 
-MADE_SMALL = ("cpu", "numpy", "item", "tolist", "mean", "sum", "argmax", "detach", "len")
+MADE_SMALL = ("cpu", "numpy", "item", "tolist", "mean", "sum", "argmax", "len", "log_prob")
 """What leaves nothing on the device, or little."""
 
 
@@ -31,6 +33,13 @@ def predict(model, loader):
             out = model(x)
             results.append(out)  # !
     return results
+
+def sample(decoder, batches):
+    images = []
+    for i in range(batches):
+        image = decoder(torch.randn(64, 8))["image"].detach()
+        images.append(image)  # !
+    return torch.cat(images)
 """,
         """\
 import torch
@@ -44,13 +53,22 @@ def predict(model, loader):
             score = model(x).mean()
             layers.append(score)
     return results
+
+def train(model, loader, optimizer):
+    outs = []
+    for x, y in loader:
+        out = model(x)
+        outs.append(out)
+    return torch.cat(outs)
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if site.loop is None or not site.node.args or not look.without_grad(site):
+        if site.loop is None or not site.node.args:
             return
         kept = site.node.args[0]
+        if is_fallback(site) or not (look.without_grad(site) or _is_detached(kept, site)):
+            return
         holder = receiver(site.node)
         if not isinstance(holder, ast.Name) or not self._over_data(site, look):
             return
@@ -59,3 +77,7 @@ def predict(model, loader):
 
     def _over_data(self, site: Site, look: Look) -> bool:
         return any(look.heats.kind_of(each) is Heat.STEP for each in look.loops(site))
+
+
+def _is_detached(node: ast.expr, site: Site) -> bool:
+    return called_name(last_given(node, site.function) or node) == "detach"

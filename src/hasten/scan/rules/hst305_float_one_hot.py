@@ -31,6 +31,7 @@ class Dice(torch.nn.Module):
         hot = torch.zeros(x.shape, device=x.device, dtype=torch.float32)  # !
         hot.scatter_(1, y.long(), 1)
         other = F.one_hot(y, 10).float()  # !
+        third = F.one_hot(y, 10).to(x.dtype)  # !
         return (x * hot).sum(), other
 """,
         """\
@@ -49,8 +50,7 @@ class Dice(torch.nn.Module):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call: ast.Call = site.node
         if called_name(call) == "one_hot":
-            cast = site.parent
-            if isinstance(cast, ast.Attribute) and cast.attr in ("float", "double"):
+            if _is_cast(site):
                 yield Found(call, "`one_hot` is turned into floating-point numbers")
             return
         if len(call.args) < 3 or not any(is_constant(call.args[2], one) for one in (1, 1.0)):
@@ -60,3 +60,18 @@ class Dice(torch.nn.Module):
             return
         if last_name(keyword(made, "dtype")) not in SMALL:
             yield Found(made, f"`{look.source(receiver(call) or call)}` is one-hot in floats")
+
+
+def _is_cast(site: Site) -> bool:
+    """``one_hot(...).float()``, ``.to(x.dtype)`` and ``.type(torch.float)``."""
+    cast = site.parent
+    if not isinstance(cast, ast.Attribute):
+        return False
+    if cast.attr in ("float", "double", "type_as"):
+        return True
+    return cast.attr in ("to", "type") and any(
+        last_name(each).startswith(("float", "dtype"))
+        for outer in ast.walk(site.statement)
+        if isinstance(outer, ast.Call) and outer.func is cast
+        for each in outer.args
+    )

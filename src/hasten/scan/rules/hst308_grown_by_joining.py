@@ -8,6 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import root_name
 
 
 class GrownByJoining(Rule):
@@ -32,6 +33,14 @@ def predict(model, loader):
         for key, value in masks.items():
             masks[key] = np.vstack([masks[key], value])  # !
     return found
+
+class Collector:
+    def collect_scores(self, name, value):
+        self.held[name] = torch.cat((self.held[name], value))  # !
+
+def evaluate(model, loader, collector):
+    for x in loader:
+        collector.collect_scores("scores", model(x))
 """,
         """\
 import torch
@@ -54,7 +63,7 @@ def predict(model, loader):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call: ast.Call = site.node
         statement = site.statement
-        if site.loop is None or not isinstance(statement, ast.Assign) or not call.args:
+        if not isinstance(statement, ast.Assign) or not call.args:
             return
         joined, target = call.args[0], statement.targets[0]
         if not isinstance(joined, ast.List | ast.Tuple) or not joined.elts:
@@ -62,10 +71,18 @@ def predict(model, loader):
         if statement.value is not call or ast.dump(joined.elts[0]) != _as_read(target):
             return
         if isinstance(target, ast.Name) and not (
-            look.is_of_torch(call) and _grows(target.id, site.loop, look)
+            site.loop is not None and look.is_of_torch(call) and _grows(target.id, site.loop, look)
         ):
             return
+        if site.loop is None and not _is_kept(target):
+            return
         yield Found(call, f"`{look.source(target)}` is copied whole in every turn")
+
+
+def _is_kept(target: ast.expr) -> bool:
+    """``self.found`` and ``self.found[key]``: what stays from one call to the next."""
+    root = root_name(target)
+    return root is not None and root.id == "self"
 
 
 def _grows(name: str, loop: Loop, look: Look) -> bool:

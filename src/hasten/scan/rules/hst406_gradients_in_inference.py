@@ -1,25 +1,18 @@
 """A model that is only asked for predictions, while gradients are recorded."""
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Fix
 from hasten.scan.edits import fix_of
 from hasten.scan.heat import Heat
+from hasten.scan.inference import DROPS, asks_model, only_infers, records
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.models import is_model_call, model_behind
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import operands, root_name, site_of
-
-INFERS = re.compile(
-    r"predict|sampl|encod|evaluat|explain|infer|generat|embed|(^|_)test|valid|score|impute"
-    r"|extract|reconstruct|classif|detect|segment|translate|forecast|transform|decision|(^|_)eval"
-)
-HOOKS = re.compile(r"^(forward|__init__|(training|train|validation|test|predict|val)_step)$")
-"""Others run these, and record gradients or do not."""
+from hasten.scan.trace import operands
 
 
 class GradientsInInference(Rule):
@@ -31,7 +24,7 @@ class GradientsInInference(Rule):
     )
     instead = "Put the loop under `with torch.no_grad():`, or `torch.inference_mode()`."
     effort = "a minute"
-    calls = ("detach", "cpu", "numpy", "eval")
+    calls = DROPS
     least = Heat.ONCE
     severity = "medium"
     examples: ClassVar[tuple[str, ...]] = (
@@ -54,6 +47,13 @@ class Net:
 """,
         """\
 import torch
+
+def get_nll(encoder, decoder, data):  # !
+    found = []
+    for x in data:
+        hidden = encoder(x)
+        found.append((decoder(hidden) - x).square().sum().item())
+    return np.mean(found)
 
 def evaluate(model, loader, criterion):
     model.eval()
@@ -103,17 +103,15 @@ class Net:
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         function = site.function
-        if HOOKS.match(function.last_name) or not INFERS.search(function.last_name.lower()):
+        if not only_infers(function):
             yield from self._dropped_at_once(site, look)
             return
-        if called_name(site.node) == "eval":
-            model = None if site.node.args else _first_model_call(function, look)
-        else:
-            model = model_behind(operands(site.node)[0], function, look)
-        if model is None or not self._records(model, function, look):
+        model = _model_of(site, look)
+        if model is None or not records(model, function, look):
             return
-        message = f"`{look.source(model.func)}` records gradients that nothing uses"
-        yield Found(model, message, _decorate(function, look))
+        said = f"`{look.source(model.func)}` records gradients that nothing uses"
+        place = function.node if _runs_several(function, look) else model
+        yield Found(place, said, _decorate(function, look))
 
     def _dropped_at_once(self, site: Site, look: Look) -> Iterator[Found]:
         """``target(x).detach()`` in a step of training."""
@@ -126,13 +124,16 @@ class Net:
             said = f"`{look.source(made.func)}` records gradients that are dropped at once"
             yield Found(made, said, least=Heat.STEP)
 
-    def _records(self, model: ast.Call, function: Function, look: Look) -> bool:
-        place = site_of(model, function)
-        if place is None or look.without_grad(place):
-            return False
-        if any(called_name(each.node) in NEED_GRADIENTS for each in function.calls):
-            return False
-        return not any(look.without_grad(each) for each in _callers(function, look))
+
+def _model_of(site: Site, look: Look) -> ast.Call | None:
+    """The model whose result is dropped there, or that is set to evaluate."""
+    function = site.function
+    if called_name(site.node) == "eval":
+        return None if site.node.args else _first_asked(site, look)
+    found = model_behind(next(iter(operands(site.node)), None), function, look)
+    if found is None and _returns_numbers(function, look):
+        found = next((each for each in _model_calls(function, look)), None)
+    return found
 
 
 def _decorate(function: Function, look: Look) -> Fix | None:
@@ -149,24 +150,29 @@ def _decorate(function: Function, look: Look) -> Fix | None:
     return fix_of("unsafe", about, look.lines.edit(start, start, line))
 
 
-NEED_GRADIENTS = ("backward", "grad", "step", "requires_grad_", "set_grad_enabled", "enable_grad")
-
-
-def _first_model_call(function: Function, look: Look) -> ast.Call | None:
+def _first_asked(site: Site, look: Look) -> ast.Call | None:
     return next(
         (
             each.node
-            for each in function.calls
-            if each.loop is not None and is_model_call(each.node, function, look)
+            for each in site.function.calls
+            if each.node.lineno > site.node.lineno and asks_model(each.node, site.function, look)
         ),
         None,
     )
 
 
-def _callers(function: Function, look: Look) -> Iterator[Site]:
-    """Calls of the function in its own file."""
-    name = function.last_name
-    for other in look.outline.functions:
-        for each in other.calls:
-            if called_name(each.node) == name and root_name(each.node) is not None:
-                yield each
+def _returns_numbers(function: Function, look: Look) -> bool:
+    """Whether all that it gives back is without a graph."""
+    return bool(function.returns) and all(
+        look.values.of(each, function).kind in ("number", "array") for each in function.returns
+    )
+
+
+def _model_calls(function: Function, look: Look) -> Iterator[ast.Call]:
+    return (each.node for each in function.calls if is_model_call(each.node, function, look))
+
+
+def _runs_several(function: Function, look: Look) -> bool:
+    """Whether it is best said of the function as a whole."""
+    calls = [each for each in _model_calls(function, look) if records(each, function, look)]
+    return len(calls) > 1

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import calls_in, names, root_name, varies
+from hasten.scan.trace import calls_in, names, root_name
 from hasten.scan.vocabulary import words
 
 SAME = words("matmul einsum softmax normalize quantile exp log arange linspace cos sin outer")
@@ -33,6 +33,15 @@ class Net(torch.nn.Module):
             rope = self.encoder.rope_embed(size[0], size[1])  # !
             x = block(x, rope)
         return x
+
+class Vae(torch.nn.Module):
+    def nll(self, x, n):
+        found = []
+        for i in range(n):
+            wide = torch.cat(100 * [x])
+            hidden = self.encoder(wide)  # !
+            found.append(self.decoder(hidden + torch.randn_like(hidden)))
+        return found
 """,
         """\
 import torch
@@ -56,10 +65,35 @@ class Net(torch.nn.Module):
         given = [*call.args, *(word.value for word in call.keywords)]
         if not any(True for each in given for _ in names(each)):
             return
-        if not _is_pure(call, site, look) or varies(call, site.loop):
+        if not _is_pure(call, site, look) or _differs(call, site.loop, look):
             return
         if not _changes(given, site.loop):
             yield Found(call, f"`{look.source(call.func)}` is given the same in every turn")
+
+
+def _differs(node: ast.expr, loop: Loop, look: Look, steps: int = 3) -> bool:
+    """Whether it reads what a turn of the loop makes anew, other than from the same by a function
+    that always gives the same."""
+    for name in set(names(node)):
+        given = [each for each in loop.function.bindings.get(name, ()) if loop.holds(each.line)]
+        if not given:
+            continue
+        made = given[0].value
+        if len(given) > 1 or given[0].how != "value" or not isinstance(made, ast.Call) or not steps:
+            return True
+        if not _only_copies(made, look) or _differs(made, loop, look, steps - 1):
+            return True
+    return False
+
+
+def _only_copies(call: ast.Call, look: Look) -> bool:
+    """``torch.cat(n * [x])`` and ``x.repeat(n, 1)``."""
+    if called_name(call) not in COPIES:
+        return False
+    return look.is_of_torch(call) or receiver(call) is not None
+
+
+COPIES = words("cat stack repeat repeat_interleave tile expand unsqueeze view reshape flatten")
 
 
 def _is_pure(call: ast.Call, site: Site, look: Look) -> bool:

@@ -19,6 +19,9 @@ KERNELS = words(
 )
 
 
+SAID = "kernels are launched for each parameter by itself"
+
+
 class ParameterByParameter(Rule):
     code = "HST413"
     name = "parameter-by-parameter"
@@ -50,6 +53,14 @@ def train(model, ema, loader, optimizer):
         optimizer.step()
         for ours, theirs in zip(ema.parameters(), model.parameters()):
             ours.data.mul_(0.99).add_(theirs.data, alpha=0.01)  # !
+
+class Momentum(torch.optim.Optimizer):
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:  # !
+                if p.grad is None:
+                    continue
+                p.add_(p.grad, alpha=-group["lr"])  # !
 """,
         """\
 import torch
@@ -74,8 +85,13 @@ def train(model, loader, optimizer):
         for statement in loop.body:
             if isinstance(statement, ast.Assign) and targets & set(names(statement.value)):
                 targets |= set(names(statement.targets[0]))
+        of_group = isinstance(loop.iter, ast.Subscript)
         for statement in _with_kernels(loop.body, targets):
-            yield Found(statement, "kernels are launched for each parameter by itself")
+            if of_group:
+                yield Found(loop, SAID)
+            yield Found(statement, SAID)
+            if of_group:
+                return
 
 
 def _over_parameters(node: ast.expr) -> bool:
@@ -104,7 +120,15 @@ def _computes(statement: ast.stmt, targets: set[str]) -> bool:
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
         return False
     for each in ast.walk(statement.value):
-        is_kernel = isinstance(each, ast.BinOp) or called_name(each) in KERNELS
+        is_kernel = _is_arithmetic(each) or called_name(each) in KERNELS
         if is_kernel and targets & set(names(each)):
             return True
     return False
+
+
+def _is_arithmetic(node: ast.AST) -> bool:
+    """Not of text: ``"name: " + str(p)``."""
+    return isinstance(node, ast.BinOp) and not any(
+        isinstance(each, ast.Constant) and isinstance(each.value, str)
+        for each in (node.left, node.right)
+    )

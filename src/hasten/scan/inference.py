@@ -1,0 +1,70 @@
+"""Functions that only ask a model for results, and whether they record gradients all the same."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.models import is_model_call
+from hasten.scan.outline import Function, Site
+from hasten.scan.trace import last_name, root_name, site_of
+from hasten.scan.vocabulary import words
+
+INFERS = re.compile(
+    r"predict|sampl|encod|evaluat|explain|infer|generat|embed|(^|_)test|valid|score|impute"
+    r"|extract|reconstruct|classif|detect|segment|translate|forecast|transform|decision|(^|_)eval"
+    r"|nll|likelihood|perplexity|interpolat|recommend"
+)
+HOOKS = re.compile(r"^(forward|__init__|(training|train|validation|test|predict|val)_step)$")
+"""Others run these, and record gradients or do not."""
+NEED_GRADIENTS = words("backward grad step requires_grad_ set_grad_enabled enable_grad")
+DROPS = ("detach", "cpu", "numpy", "eval", "item", "tolist")
+"""What leaves no graph behind, or says that none is wanted."""
+ASKS = re.compile(r"^_?(\w+_)?(infer|inference|predict|encode|embed|generate|forward)(_\w+)?$")
+"""Methods that run a model."""
+
+
+def only_infers(function: Function) -> bool:
+    """By its name, and since nothing in it needs a gradient."""
+    name = function.last_name
+    if HOOKS.match(name) or not INFERS.search(name.lower()):
+        return False
+    return not any(called_name(each.node) in NEED_GRADIENTS for each in function.calls)
+
+
+def asks_model(call: ast.Call, function: Function, look: Look) -> bool:
+    """Whether a module is called, or one of the methods that run it; one that drops the graph
+    itself is looked at by itself."""
+    if is_model_call(call, function, look):
+        return True
+    held, name = receiver(call), called_name(call)
+    if held is None or not ASKS.match(name):
+        return False
+    if last_name(held) != "self":
+        return look.values.of(held, function).kind == "module"
+    own = function.owner.methods.get(name) if function.owner is not None else None
+    return own is None or not any(called_name(each.node) in DROPS for each in own.calls)
+
+
+def records(model: ast.Call, function: Function, look: Look) -> bool:
+    """Whether gradients are recorded there, as far as the file tells."""
+    place = site_of(model, function)
+    if place is None or look.without_grad(place) or is_fallback(place):
+        return False
+    return not any(look.without_grad(each) for each in _callers(function, look))
+
+
+def is_fallback(site: Site) -> bool:
+    """Whether it runs only where something else has failed."""
+    return site.block is not None and any(
+        isinstance(each.node, ast.ExceptHandler) for each in site.block.outwards()
+    )
+
+
+def _callers(function: Function, look: Look) -> Iterator[Site]:
+    """Calls of the function in its own file."""
+    name = function.last_name
+    for other in look.outline.functions:
+        for each in other.calls:
+            if called_name(each.node) == name and root_name(each.node) is not None:
+                yield each
