@@ -120,7 +120,7 @@ def test_a_symbolic_link_is_not_written_through(file: Path, tmp_path: Path) -> N
     assert file.read_text() == SLOW
     assert link.is_symlink()
     assert report.fixed == ()
-    assert len(report.left) == 1
+    assert "HST201" in {each.code for each in report.left}
 
 
 def test_a_file_outside_of_what_was_given_is_not_written(file: Path, tmp_path: Path) -> None:
