@@ -55,6 +55,7 @@ class Function:
     loops: list["Loop"] = field(default_factory=list)
     returns: list[ast.expr] = field(default_factory=list)
     calls: list["Site"] = field(default_factory=list)
+    is_generator: bool = False
 
     @property
     def last_name(self) -> str:
@@ -273,7 +274,7 @@ class _Reader:
     def _define_class(self, node: ast.ClassDef) -> None:
         for each in (*node.decorator_list, *node.bases, *(word.value for word in node.keywords)):
             self._expression(each, node)
-        bases = tuple(filter(None, map(self.found.dotted, node.bases)))
+        bases = tuple(filter(None, (self.found.dotted(_unsubscripted(e)) for e in node.bases)))
         kept, self._class = self._class, Class(node.name, node, bases)
         self.found.all_classes.append(self._class)
         self.found.classes.setdefault(node.name, self._class)
@@ -457,6 +458,8 @@ class _Reader:
                         stack.append((value, node))
                 if kind is ast.NamedExpr:
                     self._bind(node.target, node.value, "value")
+                elif kind is ast.Yield or kind is ast.YieldFrom:
+                    self._function.is_generator = True
 
     def _call(self, node: ast.Call, parent: ast.AST, stack: list[tuple[Any, ast.AST]]) -> None:
         function = node.func
@@ -515,6 +518,11 @@ class _Reader:
     def _site(self, node: ast.AST, parent: ast.AST | None = None) -> Site:
         statement = self._statement
         return Site(node, parent or statement, statement, self._function, self._loop, self._block)
+
+
+def _unsubscripted(base: ast.expr) -> ast.expr:
+    """``Loop`` of ``Loop[Batch]``."""
+    return base.value if isinstance(base, ast.Subscript) else base
 
 
 def _lines(node: ast.expr) -> tuple[int, int]:
