@@ -110,3 +110,41 @@ while self.step < self.train_num_steps:
 """
     assert heat_of_loop(text, 0) == Heat.STEP
     assert heat_of_loop("while queue.full():\n    wait()") is None
+
+
+@pytest.mark.parametrize(
+    ("loop", "heat"),
+    [
+        ("for batch in things:\n    work(batch)", Heat.STEP),
+        ("for number, batch in enumerate(self.things):\n    work(batch)", Heat.STEP),
+        ("for part in parts:\n    self.critic_optim.step(part)", Heat.STEP),
+        ("for part in self.data_iter:\n    work(part)", Heat.STEP),
+        ("for part in parts:\n    self.clock.step(part)", None),
+    ],
+)
+def test_a_loop_is_one_of_steps_by_its_target_or_by_what_it_does(
+    loop: str, heat: Heat | None
+) -> None:
+    assert heat_of_loop(loop) == heat
+
+
+@pytest.mark.parametrize(
+    ("function", "heat"),
+    [
+        ("def blend(x, share):\n    return torch.lerp(x, x, share)", Heat.STEP),
+        ("def blend(x: torch.Tensor): ...", Heat.STEP),
+        ("def collate(x: torch.Tensor): ...", Heat.ONCE),
+        ("def blend(x): ...", Heat.ONCE),
+    ],
+)
+def test_a_function_that_takes_tensors_is_taken_for_a_part_of_a_step(
+    function: str, heat: Heat
+) -> None:
+    found = outline(ast.parse(f"import torch\n{function}"), (), ())
+    assert Heats(found, Values(found)).of_use(found.functions[1]) == heat
+
+
+@pytest.mark.parametrize("name", ["__init__", "load_weights", "fit", "train_epoch_search", "gae"])
+def test_some_names_say_that_a_function_is_called_now_and_then(name: str) -> None:
+    found = outline(ast.parse(f"def {name}(x): ..."), (), ())
+    assert Heats(found, Values(found)).is_seldom(found.functions[1])

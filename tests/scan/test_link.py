@@ -47,3 +47,58 @@ def test_a_line_that_was_seen_to_run_every_step_makes_its_function_hot() -> None
         tree = Tree(analyses, [Place(path="loss.py", line=line)])
         assert [each.line for each in tree.findings({"HST201": rules[0]})] == found
     assert Tree(analyses, [Place(path="elsewhere.py", line=3)]).findings({"HST201": rules[0]}) == []
+
+
+def lines_of(**files: str) -> list[tuple[str, int]]:
+    """Where ``.item()`` is found in files that all import torch."""
+    rules = [Item()]
+    analyses = {
+        f"{name}.py": analyse(f"import torch\n{text}", Rules.of(rules))
+        for name, text in files.items()
+    }
+    findings = Tree(analyses).findings({"HST201": rules[0]})
+    return [(each.path, each.line) for each in findings]
+
+
+READS = "def share(x: torch.Tensor):\n    return x.item()\n"
+
+
+def test_what_takes_tensors_is_a_step_unless_only_what_is_seldom_calls_it() -> None:
+    assert lines_of(a=READS) == [("a.py", 3)]
+    assert lines_of(a=f"{READS}def load(x):\n    share(x)\n") == []
+    assert lines_of(a=f"{READS}def load(x):\n    share(x)\ndef blend(x):\n    share(x)\n") == [
+        ("a.py", 3)
+    ]
+
+
+def test_a_call_now_and_then_makes_nothing_hot() -> None:
+    text = "def read(self):\n    return self.x.item()\ndef run(loader):\n    for x in loader:\n"
+    assert lines_of(a=f"{text}        read(x)\n") == [("a.py", 3)]
+    assert lines_of(a=f"{text}        if x.number % 10 == 0:\n            read(x)\n") == []
+
+
+def test_a_method_is_told_by_the_name_of_what_it_is_called_on() -> None:
+    buffers = "".join(
+        f"class {name}:\n    def add(self, x):\n        self.last = x.item()\n"
+        for name in ("RolloutBuffer", "Registry", "Counter", "Basket")
+    )
+    caller = "def run(env, rollout_buffer):\n    for x in loader:\n        rollout_buffer.add(x)\n"
+    assert lines_of(a=buffers, b=caller) == [("a.py", 4)]
+
+
+def test_a_generator_runs_as_often_as_the_loop_over_it() -> None:
+    caller = "def run(model):\n    for x in rows():\n        model(x).backward()\n"
+    body = "def rows():\n    for each in things:\n        {} each.item()\n"
+    assert lines_of(a=f"{body.format('yield')}{caller}") == [("a.py", 4)]
+    assert lines_of(a=f"{body.format('return')}{caller}") == []
+
+
+def test_a_base_with_types_in_brackets_is_a_base() -> None:
+    base = "class Loop:\n    def fit(self, loader):\n        [self.go(x) for x in loader]\n"
+    derived = "class Own(Loop[int]):\n    def go(self, x):\n        x.item()\n"
+    assert lines_of(a=base, b=derived) == [("b.py", 4)]
+
+
+def test_an_epoch_is_no_step_even_if_a_loop_of_steps_calls_it() -> None:
+    text = "def train_epoch(x):\n    x.item()\ndef run(loader):\n    for x in loader:\n"
+    assert lines_of(a=f"{text}        train_epoch(x)\n") == []

@@ -113,3 +113,38 @@ def step(made):
     site, look = site_of_call(text)
     assert isinstance(look.origin(site.node.args[0], site), ast.Name | ast.Call)
     assert not look.is_mask(site.node.args[0], site)
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_rare"),
+    [
+        ("step % 100 == 0", True),
+        ("self.verbose", True),
+        ("should_log", True),
+        ("not torch.isfinite(loss)", True),
+        ("self.log_scale > 0", False),
+        ("report is not None", False),
+        ("mask.any()", False),
+    ],
+)
+def test_a_condition_tells_whether_what_it_guards_is_rare(condition: str, is_rare: bool) -> None:
+    text = f"""
+import torch
+def step(loss):
+    if {condition}:
+        for each in things:
+            asked(loss)
+"""
+    site, look = site_of_call(text)
+    assert look.is_rare(site) == is_rare
+
+
+def test_what_trains_every_so_many_steps_is_not_rare() -> None:
+    text = """
+def step(loss, number):
+    if number % 2 == 0:
+        asked(loss)
+        loss.backward()
+"""
+    site, look = site_of_call(text)
+    assert not look.is_rare(site)

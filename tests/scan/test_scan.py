@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from hasten.records.scan_settings import ScanSettings
 from hasten.scan import gather
 from hasten.scan.cache import Cache
 from hasten.scan.gather import Means
+from hasten.scan.look import Look
 from hasten.scan.reading import MOST_BYTES
+from hasten.scan.rule import Found
+from hasten.scan.rules.hst201_item import Item
 from hasten.scan.scan import scan
 from hasten.scan.settings import Project
 
@@ -309,3 +313,19 @@ def test_entries_that_nobody_asks_for_are_dropped(tmp_path: Path) -> None:
         cache.save()
     assert Cache(file, "1").get("old") is None
     assert Cache(file, "1").get("new") == b"29"
+
+
+def test_a_fault_of_a_rule_costs_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(rule: object, site: object, look: Look) -> Iterator[Found]:
+        if "faulty" in look.text:
+            raise KeyError("oh")
+        return iter([Found(site.node, "found")])  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(Item, "check", check)
+    write(tmp_path, a=HOT, b=HOT + "# faulty\n")
+    report = scanned(tmp_path)
+    assert [Path(each.path).name for each in report.findings] == ["a.py"]
+    (reason,) = report.summary.unreadable.values()
+    assert reason == f"HST201 cannot judge line {LINE}, a fault of Hasten: KeyError('oh')"

@@ -158,3 +158,67 @@ def step(model, x):
 """
     assert value_of(text) == Value("tensor", "device")
     assert value_of(text, "shape").kind == "unknown"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "x.unsqueeze(0)",
+        "x.size(0)",
+        "x.sum(dim=1)",
+        "x[1:].to(device)",
+        "torch.sum(x)",
+        "F.mse_loss(target, x)",
+        "rearrange(x, 'a b -> b a')",
+    ],
+)
+def test_a_parameter_that_is_used_as_a_tensor_is_one(use: str) -> None:
+    text = f"""
+import torch
+import torch.nn.functional as F
+import einops
+def step(x, target, device):
+    {use.replace("rearrange", "einops.rearrange")}
+    asked = x
+"""
+    assert value_of(text) == Value("tensor", "unknown")
+
+
+@pytest.mark.parametrize("use", ["x.sum(axis=1)", "torch.tensor(x)", "torch.zeros(x)", "len(x)"])
+def test_a_parameter_that_may_be_something_else_is_unknown(use: str) -> None:
+    text = f"import torch\ndef step(x):\n    {use}\n    asked = x\n"
+    assert value_of(text).kind == "unknown"
+
+
+def test_what_a_name_stands_for_later_tells_nothing_of_the_parameter() -> None:
+    text = """
+import torch
+def step(x):
+    asked = x
+    x = torch.as_tensor(x)
+    x.unsqueeze(0)
+"""
+    assert value_of(text).kind == "unknown"
+
+
+def test_a_parameter_is_what_all_calls_give_it() -> None:
+    text = """
+import torch
+def step(loss, weight):
+    asked = loss
+def train(model, x):
+    step(model(x).cpu(), 1)
+    step(weight=2, loss=torch.zeros(3))
+"""
+    assert value_of(text) == Value("tensor", "host")
+    assert value_of(text + "    step(thing, 1)\n").where == "unknown"
+
+
+def test_what_is_made_beside_a_tensor_lies_where_it_does() -> None:
+    text = """
+import torch
+def step(x, n):
+    y = x.cpu()
+    asked = torch.zeros(n, device=y.device)
+"""
+    assert value_of(text) == Value("tensor", "host")

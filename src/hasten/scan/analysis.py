@@ -13,7 +13,7 @@ import msgspec
 
 from hasten.records.scan import Fix
 from hasten.scan.comments import Ignored, ignored_in
-from hasten.scan.heat import Heat
+from hasten.scan.heat import Heat, bare
 from hasten.scan.look import Look
 from hasten.scan.outline import Function, Loop, Outline, Site, outline
 from hasten.scan.reading import UnreadableError, decode
@@ -36,6 +36,9 @@ EVERYBODYS = words(
 """Methods that so many classes have that a call tells nothing of whose it is."""
 OF_TORCH = ("collate", ".backward()", "Dataset)", "DataLoader)", ".zero_grad(", "nn.Module")
 """What hardly anything but a file of a project that uses torch says."""
+OF_CONTAINERS = words("add append extend update get insert forward")
+"""But for these the name of what they are called on may tell it."""
+
 
 ALL_LINES = 1 << 30
 """Where the module itself ends."""
@@ -48,11 +51,15 @@ class Called(msgspec.Struct, frozen=True, array_like=True):
     """Index of the function that it stands in."""
     kind: str
     """"name": a function by its dotted name; "self": a method of the caller's class; "method": one
-    of any class."""
+    of any class, with what it is called on before it."""
     name: str
     line: int
     known: Heat
     inner: int
+    rare: bool = False
+    """Only now and then."""
+    gives: bool = False
+    """A loop goes over what it gives: if it does so bit by bit, it runs as often as the loop."""
 
 
 class Defined(msgspec.Struct, frozen=True, array_like=True):
@@ -63,6 +70,10 @@ class Defined(msgspec.Struct, frozen=True, array_like=True):
     end_line: int
     heat: Heat
     """What its name says."""
+    assumed: Heat = Heat.ONCE
+    """What its parameters say, where nobody is known to call it."""
+    is_seldom: bool = False
+    is_generator: bool = False
     owner: str = ""
     bases: tuple[str, ...] = ()
 
@@ -170,25 +181,40 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     look = Look(found, text)
     has_torch = _has_torch(found, text)
     numbers = {id(function): number for number, function in enumerate(found.functions)}
-    candidates = []
-    for sites, asked in _asked(found, rules):
-        for site in sites:
-            for rule in asked:
-                if rule.needs_torch and not has_torch:
-                    continue
-                for found_ in rule.check(site, look):
-                    candidates.append(_candidate(found_, rule, site, look, numbers))
-    candidates.sort(key=lambda each: (each.line, each.column, each.code))
     unique: dict[tuple[str, int], Candidate] = {}
-    for each in candidates:
+    for each in sorted(
+        _candidates(_asked(found, rules), look, numbers, has_torch),
+        key=lambda each: (each.line, each.column, each.code),
+    ):
         unique.setdefault((each.code, each.line), each)
     return Analysis(
-        functions=tuple(_defined(each, look) for each in found.functions),
+        functions=tuple(_defined(each, look, has_torch) for each in found.functions),
         called=_called(found, look, numbers),
         candidates=tuple(unique.values()),
         has_torch=has_torch,
         ignored=ignored_in(text),
     )
+
+
+def _candidates(
+    asked: Iterable[tuple[list[Site], list[Rule]]],
+    look: Look,
+    numbers: dict[int, int],
+    has_torch: bool,
+) -> Iterator[Candidate]:
+    for sites, rules in asked:
+        for rule in rules:
+            if rule.needs_torch and not has_torch:
+                continue
+            try:
+                for site in sites:
+                    for each in rule.check(site, look):
+                        yield _candidate(each, rule, site, look, numbers)
+            except (RecursionError, MemoryError):
+                raise
+            except Exception as error:  # one file must not cost all others
+                what = f"{rule.code} cannot judge line {site.node.lineno}"
+                raise UnreadableError(f"{what}, a fault of Hasten: {error!r}") from error
 
 
 def _has_torch(found: Outline, text: str) -> bool:
@@ -244,13 +270,17 @@ def _loop_line(loop: Loop | None, look: Look) -> int:
     return known[0].line if known else loop.line if loop else 0
 
 
-def _defined(function: Function, look: Look) -> Defined:
+def _defined(function: Function, look: Look, has_torch: bool) -> Defined:
     owner = function.owner
+    is_seldom = look.heats.is_seldom(function)
     return Defined(
         name=function.name,
         line=getattr(function.node, "lineno", 1),
         end_line=getattr(function.node, "end_lineno", ALL_LINES),
         heat=look.heats.of_role(function),
+        assumed=look.heats.of_use(function) if has_torch and not is_seldom else Heat.ONCE,
+        is_seldom=is_seldom,
+        is_generator=function.is_generator,
         owner=owner.name if owner else "",
         bases=tuple(base.rpartition(".")[2] for base in owner.bases) if owner else (),
     )
@@ -258,19 +288,36 @@ def _defined(function: Function, look: Look) -> Defined:
 
 def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called, ...]:
     """Each callee once a function, where it is called most often."""
-    hottest: dict[tuple[int, str, str], Called] = {}
+    hottest: dict[tuple[int, str, str, bool], Called] = {}
     for function in found.functions:
         caller = numbers[id(function)]
         for site in function.calls:
-            local = look.heats.of_loop(site.loop)
-            for kind, name in _callees(site, found):
-                key = caller, kind, name
+            callees = _callees(site, found)
+            if not callees:
+                continue
+            local, rare = look.local(site), look.is_rare(site)
+            for kind, name in callees:
+                key = caller, kind, name, rare
                 known = hottest.get(key)
                 if known is None or (known.known, known.inner) < (local.known, local.inner):
                     hottest[key] = Called(
-                        caller, kind, name, site.node.lineno, local.known, local.inner
+                        caller, kind, name, site.node.lineno, local.known, local.inner, rare
                     )
-    return tuple(hottest.values())
+    return (*hottest.values(), *_gone_over(found, look, numbers))
+
+
+def _gone_over(found: Outline, look: Look, numbers: dict[int, int]) -> Iterator[Called]:
+    """Calls whose results loops of steps go over."""
+    for function in found.functions:
+        for loop in function.loops:
+            _, over = loop.header()
+            local = look.heats.of_loop(loop)
+            if local.known < Heat.STEP or not isinstance(over := bare(over), ast.Call):
+                continue
+            callee = _callee(over.func, function, found)
+            if callee is not None:
+                caller, line = numbers[id(function)], over.lineno
+                yield Called(caller, *callee, line, local.known, local.inner, gives=True)
 
 
 def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
@@ -283,6 +330,8 @@ def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     for word in call.keywords:
         if word.value.__class__ in PASSED:
             callees.append(_passed(word.value, function, found))
+    if isinstance(call.func, ast.Name) and call.func.id == "map" and call.args:
+        callees.append(_callee(call.args[0], function, found))
     return [each for each in callees if each is not None]
 
 
@@ -300,9 +349,19 @@ def _callee(called: ast.expr, function: Function, found: Outline) -> tuple[str, 
         if base.id in found.imports:
             dotted = f"{found.imports[base.id]}.{called.attr}"
             return None if dotted.startswith(FOREIGN) else ("name", dotted)
-    if called.attr in EVERYBODYS or found.dotted(called).startswith(FOREIGN):
+    if called.attr in EVERYBODYS and called.attr not in OF_CONTAINERS:
         return None
-    return "method", called.attr
+    if found.dotted(called).startswith(FOREIGN):
+        return None
+    return "method", f"{_last_name(base)}.{called.attr}"
+
+
+def _last_name(node: ast.expr) -> str:
+    """``buffer`` of ``self.buffer``."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
 
 
 PASSED = frozenset((ast.Name, ast.Attribute))

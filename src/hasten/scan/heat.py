@@ -47,7 +47,7 @@ EPOCHS = re.compile(r"epoch|(^|_)ep(s)?$|n_iter_no_change|rounds?$")
 STEP_WORDS = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|iterations|num_steps|max_steps|train_num_steps)s?$"
 )
-BATCH_WORDS = re.compile(r"batch|loader|minibatch")
+BATCH = re.compile(r"(^|_)(mini_?)?batch$|^batch_(data|dict|x)$")
 FEW = re.compile(
     r"layers?$|blocks?$|modules?$|stages?|convs?$|children|parameters|param_groups|optimizers?$"
     r"|schedulers?$|keys$|metrics?|callbacks?$|heads?$|losses$|loss_|tasks?$|levels?$|scales?$"
@@ -62,10 +62,21 @@ STEP_FUNCTIONS = words(
 )
 SAMPLE_FUNCTIONS = frozenset(("__getitem__", "__getitems__", "load_item", "load_sample"))
 LOSSES = re.compile(r"(^|_)(loss|criterion|accuracy|penalty)(_|$)")
+SELDOM = re.compile(
+    r"^_*(__(?!call__)|(init|build|setup|set|reset|load|read|save|store|write|export|plot|draw|show"
+    r"|visuali[sz]e|display|print|main|run|fit|evaluate|test|register|convert|download|parse"
+    r"|preprocess|from|to|calibrate|summari[sz]e|dump|repr|collate|tokeni[sz]e)(_|$)"
+    r"|(train|log|predict|predict_proba|infer|generate|sample|encode|decode|embed|transform"
+    r"|inverse|inverse_transform|interpolate|reconstruct)$)"
+    r"|search|mining|retriev|(^|_)(returns|advantages?|gae)$"
+)
+"""How functions are called that a program calls now and then, tensors or not."""
 COLLATE = re.compile(r"collate")
 DRAWS = words("sample sample_batch sample_indices sample_index get_batch")
 REPLAYS = re.compile(r"(Buffer|Memory|Replay)$")
-TRANSFORM_OWNERS = re.compile(r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer)$")
+TRANSFORM_OWNERS = re.compile(
+    r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer|[Pp]rocessor)$"
+)
 
 
 class Heats:
@@ -105,12 +116,24 @@ class Heats:
             return Heat.STEP
         return Heat.ONCE
 
+    def of_use(self, function: Function) -> Heat:
+        """What the function's parameters say, to be used where nobody is known to call it: what
+        takes tensors is mostly part of a step."""
+        takes = not self.prepares_data(function) and self._values.takes_tensor(function)
+        return Heat.STEP if takes else Heat.ONCE
+
+    def is_seldom(self, function: Function) -> bool:
+        """Whether it is called now and then: by its name, and where it holds the loop of steps."""
+        if isinstance(function.node, ast.Module) or SELDOM.search(function.last_name):
+            return True
+        return any(loop.has_backward for loop in function.loops)
+
     def prepares_data(self, function: Function) -> bool:
         """Whether it is part of a data set, of what makes a batch of samples, or of a transform."""
         owner = function.owner
         if owner is not None and (
             owner.name.endswith("Dataset")
-            or any(each.endswith("Dataset") for each in owner.bases)
+            or any(each.endswith(("Dataset", "Transform")) for each in owner.bases)
             or (TRANSFORM_OWNERS.search(owner.name) and not self._values.is_module(owner))
         ):
             return True
@@ -161,6 +184,8 @@ class Heats:
             return Heat.EPOCH
         if isinstance(loop.node, COMPREHENSIONS):
             return None
+        if any(BATCH.search(each) for each in names.split()):
+            return Heat.STEP
         if self._calls_model(loop):
             return Heat.STEP
         if _is_range(over):
@@ -173,14 +198,14 @@ class Heats:
         return None
 
     def _calls_model(self, loop: Loop) -> bool:
-        """Whether its own body runs a model or an environment, whatever it goes over."""
+        """Whether its own body runs a model, an environment or an optimizer."""
         return any(self._is_model(site.node.func, loop.function) for site in loop.calls)
 
     def _is_model(self, called: ast.expr, function: Function) -> bool:
         if not isinstance(called, ast.Name | ast.Attribute):
             return False
         if isinstance(called, ast.Attribute) and called.attr == "step":
-            return "env" in " ".join(_names(called.value))
+            return bool(re.search("env|optim", " ".join(_names(called.value)).lower()))
         last = called.id if isinstance(called, ast.Name) else called.attr
         if not last.islower():
             return False
@@ -190,9 +215,9 @@ class Heats:
         over = bare(over)
         if self._values.of(over, function).kind == "loader":
             return True
-        last = _names(over)[-1:] or [""]
+        first = _names(over)[:1] or [""]
         return bool(
-            re.search(r"(data)?loader|_dl$|^dl$|batches$|minibatches|data_?iter", last[0].lower())
+            re.search(r"(data)?loader|_dl$|^dl$|batches$|minibatches|data_?iter", first[0].lower())
         )
 
     def goes_over_few(self, loop: Loop) -> bool:

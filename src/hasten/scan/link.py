@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 from hasten.records.finding import Place
 from hasten.records.scan import CodeFinding, HotLoop, Severity, Spared
-from hasten.scan.analysis import Analysis, Called, Candidate
+from hasten.scan.analysis import EVERYBODYS, Analysis, Called, Candidate, Defined
 from hasten.scan.heat import Heat, Local
 from hasten.scan.rule import Rule
 
 ALIKE = 3
 """So many methods of one name in a tree may all be meant by a call."""
+LEAST_LETTERS = 4
+"""Of a name that may tell a class."""
 FREQUENCY: dict[Heat, Severity] = {
     Heat.ELEMENT: "high",
     Heat.STEP: "medium",
@@ -77,6 +79,29 @@ class Tree:
         for key in hot:
             self.heat[key] = max(self.heat[key], Heat.STEP)
             open_.append(key)
+        self._follow(open_)
+        self._follow(self._assume())
+
+    def _assume(self) -> list[Key]:
+        """What is not known to be called only now and then runs as often as its parameters say."""
+        seldom: set[Key] = set()
+        often: set[Key] = set()
+        for caller, calls in self._called.items():
+            for call in calls:
+                is_seldom = call.rare or self._function(caller).is_seldom
+                callees = seldom if is_seldom else often
+                callees.update(each for each in self._resolve(caller, call) if each != caller)
+        assumed = []
+        for path, analysis in self._analyses.items():
+            for number, function in enumerate(analysis.functions):
+                key = path, number
+                if function.assumed > self.heat[key] and (key in often or key not in seldom):
+                    self.heat[key] = function.assumed
+                    assumed.append(key)
+        return assumed
+
+    def _follow(self, open_: list[Key]) -> None:
+        """From what is hot to what it calls."""
         seen: set[tuple[Key, Heat]] = set()
         while open_:
             key = open_.pop()
@@ -84,14 +109,23 @@ class Tree:
                 continue
             seen.add((key, self.heat[key]))
             for call in self._called.get(key, ()):
+                if call.rare:
+                    continue
                 heat = Local(call.known, call.inner).within(self.heat[key])
                 if heat < Heat.STEP:
                     continue
                 for callee in self._resolve(key, call):
+                    if not self._runs_as_often(self._function(callee), call):
+                        continue
                     if self.heat[callee] < heat:
                         self.heat[callee] = heat
                         self.reasons[callee] = Reason(key[0], call.line)
                         open_.append(callee)
+
+    @staticmethod
+    def _runs_as_often(callee: Defined, call: Called) -> bool:
+        """What a loop goes over does if it gives bit by bit; what does an epoch never does."""
+        return (callee.is_generator or not call.gives) and "epoch" not in callee.name
 
     def _resolve(self, caller: Key, call: Called) -> Iterable[Key]:
         path = caller[0]
@@ -102,8 +136,7 @@ class Tree:
         if call.kind == "self":
             return self._methods(caller, named)
         if call.kind == "method":
-            methods = [each for each in named if self._function(each).owner]
-            return methods if len(methods) <= ALIKE else ()
+            return self._of_any(named, module, last)
         own = [each for each in named if each[0] == path and not self._is_method(each)]
         if own:
             return own
@@ -117,6 +150,17 @@ class Tree:
             return imported
         plain = [each for each in named if not self._is_method(each)]
         return plain if len(plain) == 1 else ()
+
+    def _of_any(self, named: list[Key], receiver: str, name: str) -> list[Key]:
+        """Methods of a class that is called as what they are called on: of ``RolloutBuffer`` for
+        ``buffer.add``. Else all, where the tree has hardly another of the name."""
+        methods = [each for each in named if self._function(each).owner]
+        said = receiver.replace("_", "").lower()
+        if len(said) >= LEAST_LETTERS:
+            meant = [each for each in methods if self._function(each).owner.lower().endswith(said)]
+            if meant:
+                return meant
+        return methods if len(methods) <= ALIKE and name not in EVERYBODYS else []
 
     def _methods(self, caller: Key, named: list[Key]) -> list[Key]:
         """Of the caller's class, of those that it is derived from and that are derived from it."""
@@ -149,7 +193,7 @@ class Tree:
             and function.name == f"{function.owner}.{function.name.rpartition('.')[2]}"
         )
 
-    def _function(self, key: Key):  # type: ignore[no-untyped-def]
+    def _function(self, key: Key) -> Defined:
         return self._analyses[key[0]].functions[key[1]]
 
     def findings(self, rules: Mapping[str, Rule]) -> list[CodeFinding]:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from hasten.scan import vocabulary
 from hasten.scan.heat import Heats, Local
 from hasten.scan.lines import Lines
-from hasten.scan.outline import Block, Function, Loop, Outline, Site
+from hasten.scan.outline import STEPS, Block, Function, Loop, Outline, Site
 from hasten.scan.values import TENSOR, Value, Values
 from hasten.scan.vocabulary import words
 
 NO_GRAD = ("no_grad", "inference_mode")
 RARELY = re.compile(
-    r"log|print|verbose|debug|save|report|eval|valid|every|interval|freq|period|display|plot"
-    r"|is_main|rank|first|profil|warn",
+    r"print|verbose|debug|(^|_)save|report|eval(?!ue)|valid(?!_mask)|every|interval|freq|period"
+    r"|display|plot|is_main|(^|_)rank|first|profil|warn"
+    r"|(^|_)log(s|ger|ging)?$|(^|_)log_(step|iter|loss|metric|grad|train|to|in)|logger",
     re.IGNORECASE,
 )
 
@@ -26,6 +27,7 @@ class Look:
         self.lines = Lines(text)
         self.values = Values(outline)
         self.heats = Heats(outline, self.values)
+        self._rare: dict[int, bool] = {}
 
     def value(self, node: ast.AST | None, site: Site) -> Value:
         """What an expression of the place's function is."""
@@ -128,36 +130,42 @@ class Look:
         whether it only prepares an error."""
         if isinstance(site.statement, ast.Raise | ast.Assert):
             return isinstance(site.statement, ast.Raise)
-        if site.block is None:
-            return False
-        inner = next((each.node for each in self.loops(site) if each.is_statement), None)
-        for block in site.block.outwards():
-            if block.node is inner:
-                return False
-            if isinstance(block.node, ast.ExceptHandler):
-                return True
-            if (
-                isinstance(block.node, ast.If)
-                and block.branch == "body"
-                and (self.is_seldom(block.node.test) or _happens_once(block.node))
-            ):
-                return True
-        return False
+        return site.block is not None and self._runs_rarely(site.block, site)
 
-    def is_seldom(self, test: ast.expr) -> bool:
-        """Whether a condition holds only every so many steps, or when something is logged."""
-        for each in ast.walk(test):
-            if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod):
-                return True
-            name = (
-                each.id
-                if isinstance(each, ast.Name)
-                else each.attr
-                if isinstance(each, ast.Attribute)
-                else ""
+    def _runs_rarely(self, block: Block, site: Site) -> bool:
+        known = self._rare.get(id(block))
+        if known is None:
+            known = self._rare[id(block)] = self._lets_rarely(block) or (
+                block.parent is not None
+                and not self._is_known_loop(block.node, site)
+                and self._runs_rarely(block.parent, site)
             )
-            if name and RARELY.search(name):
-                return True
+        return known
+
+    def _is_known_loop(self, node: ast.AST, site: Site) -> bool:
+        return any(
+            each.node is node and self.heats.kind_of(each) is not None for each in self.loops(site)
+        )
+
+    def _lets_rarely(self, block: Block) -> bool:
+        node = block.node
+        if isinstance(node, ast.If) and block.branch == "body":
+            return self.is_seldom(node) or _happens_once(node)
+        return isinstance(node, ast.ExceptHandler)
+
+    def is_seldom(self, node: ast.If) -> bool:
+        """``if step % 100 == 0``, ``if verbose``, ``if not isfinite(loss)``; but what trains every
+        so many steps is a step itself."""
+        for each in _asked(node.test):
+            match each:
+                case ast.BinOp(op=ast.Mod()):
+                    return not any(map(_trains, node.body))
+                case ast.Call():
+                    if called_name(each) in FINITE:
+                        return True
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    if RARELY.search(name):
+                        return True
         return False
 
     def without_grad(self, site: Site) -> bool:
@@ -178,6 +186,25 @@ class Look:
     def _says_no_grad(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
         return self.dotted(called).rpartition(".")[2] in NO_GRAD
+
+
+FINITE = ("isnan", "isinf", "isfinite")
+
+
+def _asked(test: ast.expr) -> Iterator[ast.AST]:
+    """All of a condition, but for what only must be there: ``logger is not None``."""
+    open_: list[ast.AST] = [test]
+    while open_:
+        each = open_.pop()
+        match each:
+            case ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+                continue
+        yield each
+        open_ += ast.iter_child_nodes(each)
+
+
+def _trains(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and called_name(statement.value) in STEPS
 
 
 def _happens_once(node: ast.If) -> bool:

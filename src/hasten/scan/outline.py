@@ -55,6 +55,7 @@ class Function:
     loops: list["Loop"] = field(default_factory=list)
     returns: list[ast.expr] = field(default_factory=list)
     calls: list["Site"] = field(default_factory=list)
+    is_generator: bool = False
 
     @property
     def last_name(self) -> str:
@@ -458,6 +459,8 @@ class _Reader:
                         stack.append((value, node))
                 if kind is ast.NamedExpr:
                     self._bind(node.target, node.value, "value")
+                elif kind is ast.Yield or kind is ast.YieldFrom:
+                    self._function.is_generator = True
 
     def _call(self, node: ast.Call, parent: ast.AST, stack: list[tuple[Any, ast.AST]]) -> None:
         function = node.func

@@ -231,6 +231,6 @@ def _leaves_items_alone(above: Above, look: Look) -> bool:
             return (
                 isinstance(shown, ast.FormattedValue)
                 and shown.conversion == -1
-                and any(isinstance(each, ast.If) and look.is_seldom(each.test) for each in above)
+                and any(isinstance(each, ast.If) and look.is_seldom(each) for each in above)
             )
     return False

@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from hasten.scan import vocabulary
-from hasten.scan.outline import Binding, Class, Function, Outline
+from hasten.scan.outline import Binding, Class, Function, Outline, Site
+from hasten.scan.uses import tensor_parameters
 
 Kind = Literal[
     "tensor",
@@ -52,6 +53,7 @@ class Value(NamedTuple):
 
 UNKNOWN = Value("unknown")
 HOST_TENSOR, DEVICE_TENSOR = Value("tensor", "host"), Value("tensor", "device")
+LOADER = Value("loader", "host")
 TENSOR, NUMBER, ARRAY = Value("tensor"), Value("number"), Value("array", "host")
 MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.")
 """Functions of these are no methods."""
@@ -65,6 +67,9 @@ class Values:
         self._outline = outline
         self._known: dict[tuple[int, int], Value] = {}
         self._following: set[int] = set()
+        self._used: dict[int, frozenset[str]] = {}
+        self._parameters: dict[tuple[int, str], Value] = {}
+        self._sites: dict[str, list[Site]] | None = None
 
     def of(self, node: ast.AST | None, function: Function) -> Value:
         if node is None:
@@ -340,7 +345,7 @@ class Values:
         if last in vocabulary.OPTIMIZERS and ("optim" in dotted or dotted == last):
             return Value("optimizer")
         if last in vocabulary.LOADERS:
-            return Value("loader")
+            return LOADER
         if last in vocabulary.DATASETS:
             return Value("dataset")
         if dotted.startswith(vocabulary.LR_SCHEDULERS):
@@ -359,7 +364,7 @@ class Values:
             return Value("device")
         if dotted.startswith("h5py.") and last == "File":
             return Value("file")
-        if dotted.startswith("torch.nn."):
+        if dotted.startswith(("torch.nn.", "torchaudio.transforms.")):
             return Value("module")
         if dotted in ("len", "int", "float", "bool", "abs", "round"):
             return NUMBER
@@ -380,7 +385,7 @@ class Values:
         ):
             inner = self.of(node.args[0], function)
             if dotted == "next":
-                return Value("batch", "host") if inner.kind == "loader" else UNKNOWN
+                return Value("batch", inner.where) if inner.kind == "loader" else UNKNOWN
             return inner
         if last in ("tqdm", "trange", "track") and node.args:
             return self.of(node.args[0], function)
@@ -391,8 +396,7 @@ class Values:
     def _of_torch_function(self, node: ast.Call, name: str, function: Function) -> Value:
         device = next((word.value for word in node.keywords if word.arg == "device"), None)
         if device is not None:
-            on_host = isinstance(device, ast.Constant) and device.value == "cpu"
-            return HOST_TENSOR if on_host else DEVICE_TENSOR
+            return self._made_on(device, function)
         places = set()
         for each in node.args:
             value = self.of(each, function)
@@ -400,11 +404,19 @@ class Values:
                 places.add(value.where)
         if "device" in places:
             return DEVICE_TENSOR
-        if name in vocabulary.MADE_ON_HOST and "unknown" not in places:
-            return HOST_TENSOR
         if name in vocabulary.MADE_ON_HOST and name not in ("stack", "cat", "one_hot"):
             return HOST_TENSOR
         return HOST_TENSOR if places == {"host"} else TENSOR
+
+    def _made_on(self, device: ast.expr, function: Function) -> Value:
+        """On that device, or beside another tensor."""
+        match device:
+            case ast.Constant(value="cpu"):
+                return HOST_TENSOR
+            case ast.Attribute(value=beside, attr="device"):
+                value = self.of(beside, function)
+                return Value("tensor", value.where) if value.is_tensor else DEVICE_TENSOR
+        return DEVICE_TENSOR
 
     def _of_own_call(self, called: ast.expr, function: Function) -> Value:
         """Of a class or a function of this file, or of something that was given a name."""
@@ -442,7 +454,7 @@ class Values:
         if "Optimizer" in names or names & vocabulary.OPTIMIZERS:
             return Value("optimizer")
         if names & vocabulary.LOADERS:
-            return Value("loader")
+            return LOADER
         return UNKNOWN
 
     def _of_returns(self, function: Function) -> Value:
@@ -483,7 +495,7 @@ class Values:
                 given = self.of(over.args[binding.place], function)
         match given.kind:
             case "loader":
-                return Value("batch", "host")
+                return Value("batch", given.where)
             case "tensor" | "array":
                 return given
             case "batch":
@@ -495,14 +507,69 @@ class Values:
         return UNKNOWN
 
     def _of_parameter(self, name: str, function: Function) -> Value:
+        key = id(function), name
+        known = self._parameters.get(key)
+        if known is None:
+            self._parameters[key] = UNKNOWN  # where functions call each other in a circle
+            known = self._parameters[key] = self._find_parameter(name, function)
+        return known
+
+    def _find_parameter(self, name: str, function: Function) -> Value:
         argument = function.parameters[name]
         if argument.annotation is not None:
             found = self._of_annotation(argument.annotation)
             if found.kind != "unknown" or not _mentions_tensor(argument.annotation):
                 return found if found.kind != "unknown" else _by_name(name)
-        if vocabulary.is_tensor_parameter(name) and self._takes_tensors(function):
+        named = _by_name(name)
+        if named.kind not in ("unknown", "tensor"):
+            return named
+        given = self._of_arguments(name, function)
+        if given.kind != "unknown":
+            return given
+        used = self.tensor_parameters(function)
+        is_named_so = vocabulary.is_tensor_parameter(name)
+        if name in used or (is_named_so and (used or self._takes_tensors(function))):
             return TENSOR
-        return _by_name(name)
+        return named
+
+    def tensor_parameters(self, function: Function) -> frozenset[str]:
+        """Those that the function uses as tensors."""
+        found = self._used.get(id(function))
+        if found is None:
+            found = self._used[id(function)] = tensor_parameters(function, self._outline)
+        return found
+
+    def takes_tensor(self, function: Function) -> bool:
+        """Whether any of its parameters is one, by its type, its use or both their names."""
+        if any(
+            each.annotation is not None and self._of_annotation(each.annotation) == TENSOR
+            for each in function.parameters.values()
+        ):
+            return True
+        return bool(function.parameters) and bool(self.tensor_parameters(function))
+
+    def _of_arguments(self, name: str, function: Function) -> Value:
+        """Of what the calls in this file give the parameter, where they agree."""
+        found = {
+            self.of(_given_to(name, function, site.node), site.function)
+            for site in self._calls_of(function)
+        }
+        if len(found) == 1:
+            return found.pop()
+        return TENSOR if found and all(each.kind == "tensor" for each in found) else UNKNOWN
+
+    def _calls_of(self, function: Function) -> list[Site]:
+        if self._sites is None:
+            self._sites = {}
+            for each in self._outline.functions:
+                for site in each.calls:
+                    called = site.node.func
+                    if isinstance(called, ast.Name):
+                        self._sites.setdefault(called.id, []).append(site)
+                    elif isinstance(called, ast.Attribute) and _is_self(called.value):
+                        self._sites.setdefault(f"self.{called.attr}", []).append(site)
+        is_method = function.owner is not None and function.name.count(".") == 1
+        return self._sites.get(("self." if is_method else "") + function.last_name, [])
 
     def _takes_tensors(self, function: Function) -> bool:
         name = function.last_name
@@ -531,12 +598,12 @@ class Values:
             if outer in ("List", "list", "Sequence", "Tuple", "tuple", "Iterable"):
                 return Value("list", "unknown", self._of_annotation(inner).kind)
             if outer == "DataLoader":
-                return Value("loader")
+                return LOADER
             return UNKNOWN
         if last in ("Tensor", "FloatTensor", "LongTensor", "BoolTensor"):
             return TENSOR
         if last in vocabulary.LOADERS:
-            return Value("loader")
+            return LOADER
         if last in ("Module",) or dotted.startswith("torch.nn."):
             return Value("module")
         if last in ("Optimizer",) or last in vocabulary.OPTIMIZERS:
@@ -550,6 +617,23 @@ class Values:
         if last == "str":
             return Value("text")
         return UNKNOWN
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _given_to(name: str, function: Function, call: ast.Call) -> ast.expr | None:
+    """What a call gives a parameter."""
+    for word in call.keywords:
+        if word.arg == name:
+            return word.value
+    names = [each for each in function.parameters if each not in ("self", "cls")]
+    place = names.index(name) if name in names else len(call.args)
+    given = call.args[: place + 1]
+    if len(given) <= place or any(isinstance(each, ast.Starred) for each in given):
+        return None
+    return given[place]
 
 
 def _mentions_tensor(annotation: ast.expr) -> bool:
@@ -647,8 +731,11 @@ def _latest(bindings: "list[Binding] | tuple[()]", line: int) -> Binding | None:
 def _by_name(name: str) -> Value:
     """Of what is nowhere given a value: people call things what they are."""
     low = name.lower()
-    if any(word in low for word in vocabulary.LOADER_WORDS) and not low.startswith(("num", "n_")):
-        return Value("loader")
+    if not low.startswith(("num", "n_")):
+        if any(word in low for word in vocabulary.LOADER_WORDS):
+            return LOADER
+        if any(word in low for word in vocabulary.BATCHES_WORDS):
+            return Value("loader")
     if low.endswith(("optimizer", "optim", "opt")) and low not in ("opt",):
         return Value("optimizer")
     if low.endswith("scaler") and "standard" not in low and "minmax" not in low:

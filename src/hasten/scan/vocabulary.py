@@ -5,7 +5,10 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-TORCH = ("torch", "torch.nn", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
+TORCH = frozenset((
+    "torch", "torch.nn", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft",
+    "torchaudio.functional", "torchvision.ops", "torch_scatter", "torch.nn.utils.rnn", "einops",
+))  # fmt: skip
 """Modules whose functions give tensors, but for the ones below."""
 
 TORCH_GIVES_NO_TENSOR = words(
@@ -22,6 +25,11 @@ MADE_ON_HOST = words(
     " triu_indices one_hot stack cat multinomial bernoulli"
 )
 """Of these, what has no ``device=`` and no input on a device lies on the host."""
+
+TAKE_NO_TENSOR = TORCH_GIVES_NO_TENSOR | (
+    MADE_ON_HOST - words("normal one_hot stack cat multinomial bernoulli")
+)
+"""Functions of torch whose first argument need not be a tensor."""
 
 TENSOR_GIVES_NO_TENSOR = words(
     "item tolist numpy size dim numel stride ndimension is_contiguous element_size data_ptr"
@@ -62,18 +70,30 @@ FRAMES = words("DataFrame read_csv read_parquet read_excel read_feather read_tab
 LR_SCHEDULERS = "torch.optim.lr_scheduler"
 
 BATCHES = words("batch minibatch mini_batch batches sample inputs data features targets")
-LOADER_WORDS = ("loader", "dataloader", "_dl", "batches", "minibatch", "batch_iter")
+LOADER_WORDS = ("loader", "_dl")
+BATCHES_WORDS = ("batches", "batch_iter")
+"""Of these it is open where they lie: on the device, if they come from a trainer."""
 TENSOR_PARAMETERS = words(
     "x y z h q k v input inputs target targets logits logit label labels mask masks hidden"
     " output outputs pred preds predictions y_pred y_true loss losses emb embedding embeddings"
     " query key value queries keys values attn_mask attention_mask input_ids hidden_states src tgt"
     " img image images feat feats features noise scores probs weights grad_output xs ys timesteps"
-    " context memory query_embeddings seq lengths"
+    " context memory query_embeddings seq lengths lens length logprobs log_probs values returns"
+    " advantages rewards dones obs observations estimate estimates prediction y_hat source tgts"
+    " gt ground_truth mu logvar log_var real fake anchor positive negative"
 )
 """What parameters of ``forward`` and of losses are called where they are tensors."""
 
 
+COUNTS = ("num_", "n_", "max_", "min_", "len_", "use_", "is_", "has_")
+ENDS_OF_TENSORS = (
+    "_mask", "_emb", "_embs", "_embedding", "_embeddings", "_logits", "_scores", "_labels", "_lens",
+    "_lengths", "_pred", "_preds", "_true", "_targets", "_target", "_probs", "_tensor", "_hat",
+    "_batch", "_ids",
+)  # fmt: skip
+
+
 def is_tensor_parameter(name: str) -> bool:
-    return name in TENSOR_PARAMETERS or name.endswith(
-        ("_mask", "_emb", "_embs", "_embedding", "_embeddings", "_logits", "_scores", "_labels")
+    return name in TENSOR_PARAMETERS or (
+        name.endswith(ENDS_OF_TENSORS) and not name.startswith(COUNTS)
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, receiver
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.read_once import before_copies, read_after_loop
 from hasten.scan.rule import Found, Rule
@@ -31,6 +31,17 @@ def train(model, loader, optimizer):
         optimizer.step()
         total += loss.item()  # !
     return total
+""",
+        """\
+import torch
+
+def update(model, batch):
+    loss, aligned = model(batch)
+    loss.backward()
+    return dict(
+        loss=loss.item(),  # !
+        aligned=aligned.item(),
+    )
 """,
         """\
 import torch
@@ -87,5 +98,16 @@ def mean(loader):
         value = look.value(before_copies(read), site)
         if value.kind in ("array", "frame", "number") or value.where == "host":
             return
+        if _is_said_above(site):
+            return
         message = f"`{look.source(read)}.item()` waits for the device"
         yield Found(site.node, message, read_after_loop(site, look))
+
+
+def _is_said_above(site: Site) -> bool:
+    """Whether another stands on an earlier line of the statement: it waits for this one too."""
+    first, here = site.statement.lineno, site.node.lineno
+    return first < here and any(
+        first <= each.node.lineno < here and called_name(each.node) == "item"
+        for each in site.function.calls
+    )

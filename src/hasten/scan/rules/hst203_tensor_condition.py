@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import FINITE, Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.values import DEVICE_TENSOR
@@ -133,7 +133,6 @@ def train(model, loader, optimizer):
         return name in ("equal", "allclose") or (name in FINITE and not look.is_of_torch(part))
 
 
-FINITE = ("isnan", "isinf", "isfinite")
 ARE = ast.Is | ast.IsNot | ast.In | ast.NotIn
 
 

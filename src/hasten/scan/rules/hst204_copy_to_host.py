@@ -101,6 +101,8 @@ def train(model, loader):
         copied = receiver(call)
         if copied is None or _goes_on(site) or look.prepares_data(site):
             return
+        if CONVERTS.search(site.function.last_name) or _is_for_environment(copied):
+            return
         name = called_name(call)
         if name == "batch_decode":
             waits = self._decodes_in_training(site, look)
@@ -137,7 +139,16 @@ def train(model, loader):
 
 
 PREDICTS = re.compile(r"predict|infer|encode|embed|generat|sampl|transform|search|export|plot|save")
+CONVERTS = re.compile(r"(^|_)(numpy|cpu|host)$")
+"""Functions that are asked for a copy: the trouble is with who calls them."""
 AFTERWARDS = ("item", "cpu")
+
+
+def _is_for_environment(copied: ast.expr) -> bool:
+    """Actions are wanted on the host, step by step."""
+    while isinstance(copied, ast.Call) and isinstance(copied.func, ast.Attribute):
+        copied = copied.func.value
+    return isinstance(copied, ast.Name) and copied.id in ("action", "actions", "act")
 
 
 def _is_to_host(call: ast.Call) -> bool:

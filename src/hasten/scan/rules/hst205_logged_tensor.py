@@ -59,6 +59,8 @@ class Net(LightningModule):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call = site.node
         name = called_name(call)
+        if name == "add_scalar" and _counts_epochs(argument(call, 2, "global_step")):
+            return
         if name in ("log", "log_metrics") and (_is_of_self(call) or _is_logarithm(call, look)):
             return
         for given in _written(call):
@@ -75,6 +77,10 @@ class Net(LightningModule):
             "unknown",
             "tensor",
         )
+
+
+def _counts_epochs(step: ast.expr | None) -> bool:
+    return isinstance(step, ast.Name) and "epoch" in step.id
 
 
 def _is_of_self(call: ast.Call) -> bool:

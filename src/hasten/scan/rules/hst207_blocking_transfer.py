@@ -10,7 +10,8 @@ from hasten.scan.heat import bare
 from hasten.scan.look import Look, argument, is_constant, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.values import moves_to_device
+from hasten.scan.values import DEPTH, moves_to_device
+from hasten.scan.vocabulary import TENSOR_METHODS
 
 
 class BlockingTransfer(Rule):
@@ -62,6 +63,17 @@ class Trainer:
         self.model(*batch).backward()
 """,
         """\
+import torch
+
+def process_batch(model, batch, start, stop):
+    rows, labels = batch
+    rows = rows[start:stop].to(device=model.device)  # !
+    labels = labels.view(-1, 3)
+    labels = labels.to(model.device)  # !
+    scores = model.scores(rows)
+    return model.loss(scores.to(model.device), labels)
+""",
+        """\
 import numpy as np
 import torch
 
@@ -100,6 +112,8 @@ class Net(nn.Module):
         moved = receiver(call)
         if moved is None or not moves_to_device(call) or _is_asynchronous(call):
             return
+        if site.parent is site.statement and isinstance(site.statement, ast.Expr):
+            return  # of no tensor: that would not change
         if (
             look.prepares_data(site)
             or _stays(moved, site)
@@ -151,15 +165,23 @@ def _is_beside_another(call: ast.Call) -> bool:
 
 
 def _is_handed_over(moved: ast.expr, site: Site, look: Look) -> bool:
-    """Whether it is a parameter of the function, what a loop gives, or a part of one of these."""
-    while isinstance(moved, ast.Subscript | ast.Attribute):
-        moved = moved.value
-    if not isinstance(moved, ast.Name) or moved.id in ("self", "model", "net"):
-        return False
-    binding, scope = look.values.definition(moved.id, moved.lineno, site.function)
-    if scope is None:
-        return False
-    return binding is None or binding.how == "loop" or binding.value is None
+    """Whether it is a parameter of the function, what a loop gives, or made of a part of these."""
+    for _ in range(DEPTH):
+        match moved:
+            case ast.Subscript(value=whole) | ast.Attribute(value=whole):
+                moved = whole
+            case ast.Call(func=ast.Attribute(value=whole, attr=name)) if name in TENSOR_METHODS:
+                moved = whole
+            case ast.Name(id=name) if name not in ("self", "model", "net"):
+                binding, scope = look.values.definition(name, moved.lineno, site.function)
+                if binding is None or binding.how == "loop" or binding.value is None:
+                    return scope is not None
+                if scope is not site.function or binding.line >= moved.lineno:
+                    return False
+                moved = binding.value
+            case _:
+                return False
+    return False
 
 
 def _fix(call: ast.Call, moved: ast.expr, site: Site, look: Look) -> Fix | None:

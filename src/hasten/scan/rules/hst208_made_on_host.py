@@ -36,10 +36,11 @@ class Net(nn.Module):
         prior = torch.ones(x.shape).to(x.device)  # !
         steps = (torch.rand(4) * 3).long().cuda()  # !
         least = torch.tensor([0]).type_as(x)  # !
+        start = torch.zeros(3, 4).to(x) + torch.ones(3, 4).type_as(x)  # !
         labels = torch.tensor(range(len(x)), device=x.device)  # !
         noise = torch.randn(3)
         noise = noise.to(x.device)  # !
-        return prior + steps + least + labels + noise
+        return prior + steps + least + start + labels + noise
 """,
         """\
 import numpy as np
@@ -78,12 +79,18 @@ class Net(nn.Module):
         moved = receiver(call)
         if moved is None or look.prepares_data(site):
             return
-        if called_name(call) != "type_as" and not moves_to_device(call):
+        if not self._moves(call, site, look):
             return
         made = look.origin(moved, site)
         if look.makes_tensor(made) and not _is_scalar(made, site):
             message = f"`{look.source(made)}` is made on the host and then copied"
             yield Found(call, message, _make_on_device(call, made, look))
+
+    def _moves(self, call: ast.Call, site: Site, look: Look) -> bool:
+        """Also ``.to(x)``: to where another tensor lies."""
+        if called_name(call) == "type_as" or moves_to_device(call):
+            return True
+        return bool(call.args) and look.is_on_device(call.args[0], site)
 
     def _copies_list(self, call: ast.Call, site: Site, look: Look) -> bool:
         if keyword(call, "device") is None or not call.args or look.prepares_data(site):
@@ -91,7 +98,10 @@ class Net(nn.Module):
         given = call.args[0]
         if isinstance(given, ast.Call) and called_name(given) == "range":
             return True
-        return look.value(given, site).kind in ("list", "array")
+        kind = look.value(given, site).kind
+        if site.loop is not None and site.loop.changes(given):
+            return kind in ("list", "array", "unknown")
+        return kind == "array" or (kind == "list" and site.loop is not None)
 
 
 def _is_scalar(made: ast.expr, site: Site) -> bool:
@@ -137,7 +147,10 @@ def _make_on_device(call: ast.Call, made: ast.expr, look: Look) -> Fix | None:
 
 
 def _device_of(call: ast.Call, look: Look) -> str | None:
-    """The device of ``.to(device)`` or ``.cuda()``; None where it says more than that."""
+    """The device of ``.to(device)`` or ``.cuda()``; None where it says more than that, as
+    ``.to(x)`` and ``.type_as(x)`` do."""
+    if not moves_to_device(call):
+        return None
     named = [word for word in call.keywords if word.arg != "non_blocking"]
     given = [*call.args, *(word.value for word in named if word.arg == "device")]
     if len(given) != len(call.args) + len(named) or len(given) > 1:

@@ -1,0 +1,70 @@
+"""Which parameters are tensors, by what their function does with them: hardly anything else has
+``unsqueeze``, and what is handed to ``torch.sum`` is one.
+
+A use counts while the name still stands for the parameter: above the first line that gives it
+another value.
+"""
+
+import ast
+
+from hasten.scan import vocabulary
+from hasten.scan.outline import Function, Outline
+from hasten.scan.vocabulary import words
+
+TELLING = vocabulary.ONLY_TENSORS_HAVE | words(
+    "dim numel is_cuda matmul backward topk scatter_add expand index_add"
+)
+"""Methods that only tensors have."""
+TELLING_WITH_NUMBERS = words("size view transpose unfold chunk new_full")
+"""And these, where they are given an argument."""
+REDUCTIONS = words("sum mean max min std var prod norm any all argmin cumsum sort")
+"""And these with ``dim``; arrays say ``axis``."""
+ASKED = TELLING | TELLING_WITH_NUMBERS | REDUCTIONS | {"to"}
+OF_TWO = words("matmul mm bmm mul add sub div dot maximum minimum eq where cosine_similarity")
+"""Functions of torch whose second argument is a tensor as well; losses are."""
+
+
+def tensor_parameters(function: Function, outline: Outline) -> frozenset[str]:
+    parameters, bindings = function.parameters, function.bindings
+    found = set()
+    for site in function.calls:
+        if not isinstance(site.node.func, ast.Attribute):
+            continue
+        for used in _tensors_of(site.node, site.node.func, outline):
+            name = _parameter(used, parameters)
+            if name and all(each.line >= used.lineno for each in bindings.get(name, ())):
+                found.add(name)
+    return frozenset(found)
+
+
+def _parameter(used: ast.expr, parameters: dict[str, ast.arg]) -> str:
+    """Whose part or which it is; empty where it is none."""
+    while isinstance(used, ast.Subscript):
+        used = used.value
+    return used.id if isinstance(used, ast.Name) and used.id in parameters else ""
+
+
+def _tensors_of(
+    call: ast.Call, called: ast.Attribute, outline: Outline
+) -> list[ast.expr] | tuple[()]:
+    """What a call shows to be a tensor."""
+    if called.attr in ASKED and _is_telling(called, call):
+        return [called.value]
+    if not call.args or not isinstance(called.value, ast.Name | ast.Attribute):
+        return ()
+    module, _, name = outline.dotted(called).rpartition(".")
+    if module not in vocabulary.TORCH or name in vocabulary.TAKE_NO_TENSOR or name[:1].isupper():
+        return ()
+    takes_two = name in OF_TWO or name.endswith(("loss", "entropy"))
+    return call.args[: 1 + takes_two]
+
+
+def _is_telling(called: ast.Attribute, call: ast.Call) -> bool:
+    name = called.attr
+    if name in TELLING:
+        return True
+    if name in TELLING_WITH_NUMBERS:
+        return bool(call.args)
+    if name in REDUCTIONS:
+        return any(word.arg in ("dim", "keepdim") for word in call.keywords)
+    return name == "to" and isinstance(called.value, ast.Subscript)
