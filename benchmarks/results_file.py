@@ -29,8 +29,9 @@ COMMIT, CHANGED = _git("rev-parse", "HEAD"), _git("diff", "--name-only", "HEAD")
 
 
 def _command(arguments: list[str]) -> str:
-    """Without where the results went, which is nobody else's folder."""
-    return re.sub(r" --out \S+", "", " ".join(["python", *arguments]))
+    """Without folders of this machine: where the results went, and where trees to read lie."""
+    command = re.sub(r" --out \S+", "", " ".join(["python", *arguments]))
+    return re.sub(r" --tree (\w+)=\S+", r" --tree \1=FOLDER", command)
 
 
 def write_results(
