@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from hasten.scan.look import Look, called_name, receiver
-from hasten.scan.models import is_model_call
+from hasten.scan.models import LOSSES, is_model_call
 from hasten.scan.outline import Function, Site
 from hasten.scan.trace import last_name, root_name, site_of
 from hasten.scan.vocabulary import words
@@ -47,11 +47,19 @@ def asks_model(call: ast.Call, function: Function, look: Look) -> bool:
 
 
 def records(model: ast.Call, function: Function, look: Look) -> bool:
-    """Whether gradients are recorded there, as far as the file tells."""
+    """Whether gradients are recorded there that nobody wants, as far as the file tells."""
     place = site_of(model, function)
     if place is None or look.without_grad(place) or is_fallback(place):
         return False
-    return not any(look.without_grad(each) for each in _callers(function, look))
+    return not any(
+        look.without_grad(each) or _trains(each.function) for each in _callers(function, look)
+    )
+
+
+def _trains(function: Function) -> bool:
+    """Whether what it calls is part of a forward pass or of a loss."""
+    name = function.last_name
+    return name.startswith("forward") or bool(LOSSES.search(name))
 
 
 def is_fallback(site: Site) -> bool:

@@ -1,6 +1,7 @@
 """A tensor, or an array in a container, that is copied whole for every piece that is added."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -9,6 +10,8 @@ from hasten.scan.look import Look
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import root_name
+
+DECODING = re.compile(r"cache|alive|past|state|prefix|history")
 
 
 class GrownByJoining(Rule):
@@ -80,9 +83,10 @@ def predict(model, loader):
 
 
 def _is_kept(target: ast.expr) -> bool:
-    """``self.found`` and ``self.found[key]``: what stays from one call to the next."""
+    """``self.found`` and ``self.found[key]``: what stays from one call to the next; not what a
+    decoder needs as a whole for each step."""
     root = root_name(target)
-    return root is not None and root.id == "self"
+    return root is not None and root.id == "self" and not DECODING.search(ast.dump(target))
 
 
 def _grows(name: str, loop: Loop, look: Look) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from hasten.records.scan import Fix
 from hasten.scan.edits import fix_of
 from hasten.scan.heat import Heat
-from hasten.scan.inference import DROPS, asks_model, only_infers, records
+from hasten.scan.inference import DROPS, asks_model, is_fallback, only_infers, records
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.models import is_model_call, model_behind
 from hasten.scan.outline import Function, Site
@@ -119,6 +119,8 @@ class Net:
         while isinstance(made, ast.Subscript | ast.Attribute):
             made = made.value
         if called_name(site.node) != "detach" or not isinstance(made, ast.Call):
+            return
+        if is_fallback(site):
             return
         if is_model_call(made, site.function, look) and not look.without_grad(site):
             said = f"`{look.source(made.func)}` records gradients that are dropped at once"

@@ -127,8 +127,11 @@ def _computes(statement: ast.stmt, targets: set[str]) -> bool:
 
 
 def _is_arithmetic(node: ast.AST) -> bool:
-    """Not of text: ``"name: " + str(p)``."""
+    """Not of text or lists: ``"name: " + str(p)``, ``[None] * n``."""
     return isinstance(node, ast.BinOp) and not any(
-        isinstance(each, ast.Constant) and isinstance(each.value, str)
-        for each in (node.left, node.right)
+        isinstance(each, ast.List) or _is_text(each) for each in (node.left, node.right)
     )
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)

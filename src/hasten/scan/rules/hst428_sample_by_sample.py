@@ -121,7 +121,7 @@ def _is_batch(node: ast.expr, loop: Loop, look: Look) -> bool:
             return True
         case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=0)):
             return True
-        case ast.Call(func=ast.Name(id="len"), args=[counted]):
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name() as counted]):
             kind = look.values.of(counted, loop.function).kind
             return kind == "tensor" or (kind == "unknown" and not look.heats.goes_over_few(loop))
         case ast.Name() | ast.Attribute():

@@ -9,7 +9,7 @@ from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
-ORDERS = ("coalesce", "to_sparse_csr", "_coalesced_")
+ORDERS = ("coalesce", "to_sparse_csr", "_coalesced_", "to_dense")
 
 
 class UncoalescedMatrix(Rule):
