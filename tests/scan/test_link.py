@@ -4,6 +4,7 @@ from hasten.records.finding import Place
 from hasten.scan.analysis import Rules, analyse
 from hasten.scan.link import Tree
 from hasten.scan.rules.hst201_item import Item
+from hasten.scan.rules.hst207_blocking_transfer import BlockingTransfer
 
 TRAINER = """
 import torch
@@ -102,3 +103,12 @@ def test_a_base_with_types_in_brackets_is_a_base() -> None:
 def test_an_epoch_is_no_step_even_if_a_loop_of_steps_calls_it() -> None:
     text = "def train_epoch(x):\n    x.item()\ndef run(loader):\n    for x in loader:\n"
     assert lines_of(a=f"{text}        train_epoch(x)\n") == []
+
+
+def test_a_rule_may_ask_for_more_than_what_a_function_takes() -> None:
+    rule = BlockingTransfer()
+    text = "import torch\ndef blend(x, device):\n    y = x.to(device)\n    return torch.exp(x), y\n"
+    hot = f"{text}def run(loader):\n    for x in loader:\n        blend(x, 0)\n"
+    for each, lines in ((text, []), (hot, [3])):
+        tree = Tree({"a.py": analyse(each, Rules.of([rule]))})
+        assert [found.line for found in tree.findings({"HST207": rule})] == lines

@@ -90,6 +90,7 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
     known: Heat
     inner: int
     rare: bool
+    assumes: bool
     least: Heat
     loop: int
     """Line of the innermost loop; 0 for none."""
@@ -255,6 +256,7 @@ def _candidate(
         known=local.known,
         inner=local.inner,
         rare=look.is_rare(site),
+        assumes=found.assumes,
         least=rule.least if found.least is None else found.least,
         loop=loop,
         fix=found.fix,

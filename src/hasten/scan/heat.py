@@ -126,7 +126,7 @@ class Heats:
         """Whether it is called now and then: by its name, and where it holds the loop of steps."""
         if isinstance(function.node, ast.Module) or SELDOM.search(function.last_name):
             return True
-        return any(loop.has_backward for loop in function.loops)
+        return _sets_property(function) or any(loop.has_backward for loop in function.loops)
 
     def prepares_data(self, function: Function) -> bool:
         """Whether it is part of a data set, of what makes a batch of samples, or of a transform."""
@@ -232,6 +232,13 @@ class Heats:
         if self._values.of(over, loop.function).kind in ("module", "dict", "batch"):
             return True
         return any(FEW.search(each.lower()) for each in _names(over))
+
+
+def _sets_property(function: Function) -> bool:
+    return any(
+        isinstance(each, ast.Attribute) and each.attr == "setter"
+        for each in getattr(function.node, "decorator_list", ())
+    )
 
 
 def _is_backward(called: ast.expr) -> bool:

@@ -80,6 +80,7 @@ class Tree:
             self.heat[key] = max(self.heat[key], Heat.STEP)
             open_.append(key)
         self._follow(open_)
+        self._known = dict(self.heat)
         self._follow(self._assume())
 
     def _assume(self) -> list[Key]:
@@ -215,7 +216,8 @@ class Tree:
         ]
 
     def _heat_of(self, path: str, each: Candidate) -> Heat:
-        heat = Local(each.known, each.inner).within(self.heat[path, each.function])
+        heats = self.heat if each.assumes else self._known
+        heat = Local(each.known, each.inner).within(heats[path, each.function])
         return min(heat, Heat.EPOCH) if each.rare else heat
 
     def _finding(self, path: str, each: Candidate, rule: Rule) -> CodeFinding | None:

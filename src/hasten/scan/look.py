@@ -19,6 +19,8 @@ RARELY = re.compile(
     re.IGNORECASE,
 )
 
+CONVERTS = re.compile(r"^_*(to|as)_(?!device|cuda|gpu)|(^|_)(numpy|cpu|host|item|scalar)$")
+
 
 class Look:
     def __init__(self, outline: Outline, text: str) -> None:
@@ -117,6 +119,10 @@ class Look:
     def text_of(self, function: Function) -> str:
         is_module = isinstance(function.node, ast.Module)
         return self.text if is_module else self.lines_of(function.node)
+
+    def converts(self, site: Site) -> bool:
+        """Whether the function is there to copy to the host: the trouble is with who calls it."""
+        return bool(CONVERTS.search(site.function.last_name))
 
     def local(self, site: Site) -> Local:
         return self.heats.local(site)

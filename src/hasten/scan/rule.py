@@ -24,6 +24,8 @@ class Found:
     fix: Fix | None = None
     least: Heat | None = None
     """How often the line must run to be worth a word; None for the rule's own."""
+    assumes: bool = True
+    """Whether it may be said where a function is only taken for a part of a step."""
     group: str = ""
     """What it is fixed together with, all or none; of a rule that ``waits`` its loop if empty."""
 

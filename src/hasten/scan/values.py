@@ -260,8 +260,8 @@ class Values:
                 if node.attr == "ndim"
                 else UNKNOWN
             )
-        if base.kind == "array" and node.attr == "T":
-            return base
+        if base.kind == "array":
+            return NUMBER if node.attr in ("ndim", "size") else base
         if base.kind == "frame" and node.attr in ("loc", "iloc", "values"):
             return ARRAY if node.attr == "values" else base
         if base.kind == "batch" and node.attr not in ("keys", "items"):

@@ -98,7 +98,7 @@ def mean(loader):
         value = look.value(before_copies(read), site)
         if value.kind in ("array", "frame", "number") or value.where == "host":
             return
-        if _is_said_above(site):
+        if _is_said_above(site) or look.converts(site):
             return
         message = f"`{look.source(read)}.item()` waits for the device"
         yield Found(site.node, message, read_after_loop(site, look))

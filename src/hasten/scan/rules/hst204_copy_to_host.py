@@ -101,7 +101,7 @@ def train(model, loader):
         copied = receiver(call)
         if copied is None or _goes_on(site) or look.prepares_data(site):
             return
-        if CONVERTS.search(site.function.last_name) or _is_for_environment(copied):
+        if look.converts(site) or _is_for_environment(copied):
             return
         name = called_name(call)
         if name == "batch_decode":
@@ -114,7 +114,8 @@ def train(model, loader):
                 waits = waits and not self._collects_results(site, look)
         if waits:
             least = Heat.ONCE if name == "cpu" and _goes_over_list(site, look) else None
-            yield Found(call, f"`{look.source(call)}` waits for the device", None, least)
+            message = f"`{look.source(call)}` waits for the device"
+            yield Found(call, message, None, least, assumes=False)
 
     def _decodes_in_training(self, site: Site, look: Look) -> bool:
         owner = site.function.owner
@@ -139,8 +140,6 @@ def train(model, loader):
 
 
 PREDICTS = re.compile(r"predict|infer|encode|embed|generat|sampl|transform|search|export|plot|save")
-CONVERTS = re.compile(r"(^|_)(numpy|cpu|host)$")
-"""Functions that are asked for a copy: the trouble is with who calls them."""
 AFTERWARDS = ("item", "cpu")
 
 

@@ -122,7 +122,8 @@ class Net(nn.Module):
             return
         if self._comes_from_host(moved, call, site, look):
             message = f"`{look.source(call)}` waits until the copy has arrived"
-            yield Found(call, message, _fix(call, moved, site, look))
+            is_known = look.value(moved, site).where == "host"
+            yield Found(call, message, _fix(call, moved, site, look), assumes=is_known)
 
     def _comes_from_host(self, moved: ast.expr, call: ast.Call, site: Site, look: Look) -> bool:
         value = look.value(moved, site)
