@@ -110,3 +110,16 @@ while self.step < self.train_num_steps:
 """
     assert heat_of_loop(text, 0) == Heat.STEP
     assert heat_of_loop("while queue.full():\n    wait()") is None
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "heat"),
+    [
+        ("ReplayBuffer", "sample", Heat.STEP),
+        ("ReplayBuffer", "save", Heat.ONCE),
+        ("Normal", "sample", Heat.ONCE),
+    ],
+)
+def test_a_buffer_is_drawn_from_every_step(owner: str, name: str, heat: Heat) -> None:
+    found = outline(ast.parse(f"class {owner}:\n    def {name}(self, size): ..."), (), ())
+    assert Heats(found, Values(found)).of_role(found.functions[1]) == heat

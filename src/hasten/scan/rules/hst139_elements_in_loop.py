@@ -75,6 +75,8 @@ class Layers(torch.nn.Module):
         held = _measured(node.iter)
         if held is None or look.value(held, site).kind != "array":
             return
+        if look.is_compiled(site.function):
+            return
         name = look.source(held)
         inside = [each for statement in node.body for each in ast.walk(statement)]
         if not all(map(_is_little, inside)) or not any(map(_decides, inside)):
