@@ -148,3 +148,16 @@ def test_a_function_that_takes_tensors_is_taken_for_a_part_of_a_step(
 def test_some_names_say_that_a_function_is_called_now_and_then(name: str) -> None:
     found = outline(ast.parse(f"def {name}(x): ..."), (), ())
     assert Heats(found, Values(found)).is_seldom(found.functions[1])
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "heat"),
+    [
+        ("ReplayBuffer", "sample", Heat.STEP),
+        ("ReplayBuffer", "save", Heat.ONCE),
+        ("Normal", "sample", Heat.ONCE),
+    ],
+)
+def test_a_buffer_is_drawn_from_every_step(owner: str, name: str, heat: Heat) -> None:
+    found = outline(ast.parse(f"class {owner}:\n    def {name}(self, size): ..."), (), ())
+    assert Heats(found, Values(found)).of_role(found.functions[1]) == heat

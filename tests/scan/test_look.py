@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, are_alternatives
 from hasten.scan.outline import Site, outline
 
 
@@ -148,3 +148,30 @@ def step(loss, number):
 """
     site, look = site_of_call(text)
     assert not look.is_rare(site)
+
+
+def test_two_sides_of_a_condition_are_alternatives() -> None:
+    text = """
+def step(half):
+    if half:
+        with scaled:
+            one()
+    else:
+        two()
+    three()
+"""
+    found = outline(ast.parse(text), ("one", "two", "three"), ())
+    one, two, three = (found.calls[name][0] for name in ("one", "two", "three"))
+    assert are_alternatives(one, two)
+    assert not are_alternatives(one, one)
+    assert not are_alternatives(two, three)
+
+
+@pytest.mark.parametrize(
+    ("decorator", "compiled"),
+    [("numba.njit", True), ("jit(nopython=True)", True), ("torch.no_grad()", False)],
+)
+def test_what_numba_compiles_is_known(decorator: str, compiled: bool) -> None:
+    text = f"@{decorator}\ndef step(x):\n    asked(x)\n"
+    site, look = site_of_call(text)
+    assert look.is_compiled(site.function) is compiled

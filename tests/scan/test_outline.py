@@ -13,3 +13,17 @@ def test_attributes_that_are_set_are_found_by_their_name() -> None:
     assert ast.unparse(site.node) == "torch.backends.cudnn.benchmark"
     assert ast.unparse(assigned(site) or site.node) == "True"
     assert list(found.writes) == ["benchmark"]
+
+
+def test_calls_are_found_by_how_their_names_end() -> None:
+    found = outline(ast.parse("GraphLoader(x)\nDataLoader(y)\nload(z)\n"), ["*Loader", "load"], [])
+    assert [ast.unparse(each.node) for each in found.calls["*Loader"]] == [
+        "GraphLoader(x)",
+        "DataLoader(y)",
+    ]
+    assert set(found.calls) == {"*Loader", "load"}
+
+
+def test_a_base_with_its_type_in_brackets_is_the_base() -> None:
+    found = outline(ast.parse("class Rows(Dataset[int], data.Other): ..."), [], [])
+    assert found.classes["Rows"].bases == ("Dataset", "data.Other")

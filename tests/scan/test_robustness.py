@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hasten.scan.analysis import Rules, analyse, analyse_content
 from hasten.scan.link import Tree
-from hasten.scan.reading import UnreadableError, read
+from hasten.scan.reading import UnreadableError, matters, read
 from hasten.scan.registry import all_rules
 from hasten.scan.vocabulary import words
 
@@ -150,3 +150,16 @@ def f(loader, device):
         x[m] = x
 """
     assert not analyse(text, RULES).failure
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"def collate(rows): ...", True),
+        (b"class Rows(BaseDataset):", True),
+        (b"def fit(model, batches): ...", True),
+        (b"import os\nprint(os.name)", False),
+    ],
+)
+def test_what_trains_or_loads_matters_without_importing_torch(content: bytes, what: bool) -> None:
+    assert matters(content) is what

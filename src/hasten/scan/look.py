@@ -12,6 +12,7 @@ from hasten.scan.values import TENSOR, Value, Values
 from hasten.scan.vocabulary import words
 
 NO_GRAD = ("no_grad", "inference_mode")
+COMPILES = ("njit", "jit", "vectorize", "guvectorize", "numba_jit", "cfunc")
 RARELY = re.compile(
     r"print|verbose|debug|(^|_)save|report|eval(?!ue)|valid(?!_mask)|every|interval|freq|period"
     r"|display|plot|is_main|(^|_)rank|first|profil|warn"
@@ -101,6 +102,14 @@ class Look:
         if not isinstance(node, ast.Call) or called_name(node) not in MAKERS:
             return False
         return self.is_of_torch(node) and keyword(node, "device") is None
+
+    def is_compiled(self, function: Function) -> bool:
+        """Whether Numba or its like makes machine code of it, where loops are cheap."""
+        for each in getattr(function.node, "decorator_list", ()):
+            called = each.func if isinstance(each, ast.Call) else each
+            if self.dotted(called).rpartition(".")[2] in COMPILES:
+                return True
+        return False
 
     def prepares_data(self, site: Site) -> bool:
         """Whether the place is part of a data set, a collate function or a transform."""

@@ -29,7 +29,9 @@ def is_dataset(owner: Class | None) -> bool:
         return False
     if any(base.endswith("Dataset") for base in owner.bases):
         return True
-    if "__len__" not in owner.methods or any(base.endswith(NO_DATASETS) for base in owner.bases):
+    if "__len__" not in owner.methods or "__setitem__" in owner.methods:
+        return False
+    if any(base.endswith(NO_DATASETS) for base in owner.bases):
         return False
     getitem = owner.methods.get("__getitem__")
     return getitem is not None and _index_of(getitem) in ("idx", "index", "i", "item", "ix")
@@ -109,14 +111,15 @@ def is_window(node: ast.AST, name: str) -> bool:
 
 
 def loop_over_data(site: Site, look: Look) -> Loop | None:
-    """Of a ``for`` statement that goes over much, and is no part of a model or of its training."""
+    """Of a ``for`` statement that goes over much, and is no part of a model or of its training, nor
+    of what Numba compiles."""
     owner = site.function.owner
     if owner is not None and look.values.is_module(owner) and not _goes_over_array(site, look):
         return None
     loop = next((each for each in site.function.loops if each.node is site.node), None)
     if loop is None or loop.has_backward or look.heats.goes_over_few(loop):
         return None
-    return loop
+    return None if look.is_compiled(site.function) else loop
 
 
 def _goes_over_array(site: Site, look: Look) -> bool:

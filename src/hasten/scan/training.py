@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hasten.scan.look import Look, called_name, is_within, names_in, receiver
+from hasten.scan.look import Look, are_alternatives, called_name, is_within, names_in, receiver
 from hasten.scan.outline import Block, Function, Loop, Site
 
 RANKS = re.compile(r"\b(DistributedDataParallel|init_process_group|Accelerator|Fabric)\b")
@@ -90,7 +90,7 @@ def window_of(step: Site, look: Look) -> Window | None:
             return None
         if isinstance(block.node, ast.If) and block.branch == "body":
             condition, count = _remainder(block.node.test, step.function, look)
-            if count is not None and _only_steps(block, loop, step.function, look):
+            if count is not None and _only_steps(block, step, look):
                 return Window(block.node, condition, count, loop, step)
     return None
 
@@ -107,13 +107,18 @@ def _remainder(test: ast.expr, function: Function, look: Look) -> tuple[ast.expr
     return test, None
 
 
-def _only_steps(block: Block, loop: Loop | None, function: Function, look: Look) -> bool:
+def _only_steps(block: Block, step: Site, look: Look) -> bool:
     """Whether backward passes and steps are on different sides of the condition: networks that are
     trained in turns have both on each."""
-    passes = [each for each in backwards(function, look) if each.loop is loop]
-    steps = [each for each in optimizer_steps(function, look) if each.loop is loop]
+    passes = _beside(step, backwards(step.function, look))
+    steps = _beside(step, optimizer_steps(step.function, look))
     return (
         bool(passes)
         and not any(is_within(each, block) for each in passes)
         and all(is_within(each, block) for each in steps)
     )
+
+
+def _beside(step: Site, others: Iterator[Site]) -> list[Site]:
+    """Those of the same loop that run together with a step."""
+    return [each for each in others if each.loop is step.loop and not are_alternatives(each, step)]

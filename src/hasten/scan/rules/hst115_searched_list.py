@@ -8,6 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import COMPREHENSIONS, Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 
 LISTS = ("tolist", "to_list", "list", "sorted")
 COUNTS = ("range", "arange")
@@ -61,6 +62,12 @@ def unseen(items, column, kinds, axes):
         yield [i for i in range(3) if i not in axes]
     names = [each.name for each in items]
     return "x" in names
+
+def draw(taken_set, count):
+    item = random.randint(1, count)
+    while item in taken_set:
+        item = random.randint(1, count)
+    return item
 """,
     )
 
@@ -76,6 +83,8 @@ def unseen(items, column, kinds, axes):
         """``while x in taken: x = random...``."""
         loop, drawn = site.loop, site.node.left
         if loop is None or not isinstance(loop.node, ast.While) or site.parent is not loop.node:
+            return False
+        if last_name(site.node.comparators[0]).endswith("set"):
             return False
         given = site.function.bindings.get(drawn.id, ()) if isinstance(drawn, ast.Name) else ()
         return any(
@@ -102,6 +111,8 @@ def unseen(items, column, kinds, axes):
     def _is_list(self, node: ast.expr, site: Site, look: Look) -> bool:
         """One of unknown length that was made before the loop."""
         if not isinstance(node, ast.Name) or look.local(site).inner == 0:
+            return False
+        if isinstance(site.node.left, ast.Constant):
             return False
         given = look.values.given(node, site.function)
         if given is None or site.loop is None or given.lineno >= _outermost(site):

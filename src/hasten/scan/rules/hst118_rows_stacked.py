@@ -13,6 +13,8 @@ from hasten.scan.vocabulary import words
 
 STACKS = words("stack cat concat concatenate array asarray vstack hstack column_stack tensor")
 
+PLACES = words("arange choice permutation unique linspace flip randperm flatnonzero argsort")
+
 
 class RowsStacked(Rule):
     code = "HST118"
@@ -91,6 +93,8 @@ def read(paths, model, loader):
     few = []
     for i in range(3):
         few.append(np.ones(3) * scores[i])
+    for i in np.arange(len(paths)):
+        few.append(model(scores[i]))
     return np.stack(images), torch.cat(scores), np.array(names), np.stack(few)
 """,
     )
@@ -120,6 +124,8 @@ def read(paths, model, loader):
         """Over an array itself; over a range, arithmetic on what is at its place."""
         target, over = loop.header()
         if look.value(over, site).kind in ("array", "tensor"):
+            if _gives_places(over, site, look):
+                return False
             return isinstance(_made_in(loop, value), ast.Call | ast.BinOp)
         if not isinstance(over, ast.Call) or called_name(over) != "range":
             return False
@@ -130,6 +136,11 @@ def read(paths, model, loader):
         return isinstance(value, ast.BinOp) and any(
             is_at(each, target.id) for each in ast.walk(value)
         )
+
+
+def _gives_places(over: ast.expr, site: Site, look: Look) -> bool:
+    """Whether what is gone over are numbers to choose by, such as those of sessions."""
+    return called_name(look.values.given(over, site.function)) in PLACES
 
 
 def _made_in(loop: Loop, value: ast.expr) -> ast.expr:

@@ -53,6 +53,20 @@ def ranks(x: np.ndarray, table):
 """,
         """\
 import numpy as np
+from numba import njit
+
+@njit
+def norms(x):
+    found = np.zeros(len(x))
+    for i in range(len(x)):
+        found[i] = np.linalg.norm(x[i])
+    return found
+
+def returns(rewards: np.ndarray, rate):
+    found = np.zeros(len(rewards))
+    for i in range(len(rewards) - 2, -1, -1):
+        found[i] = rewards[i] + rate * found[i + 1]
+    return found
 
 def fill(x, models, paths):
     found = np.zeros((len(models), 3))
@@ -80,7 +94,7 @@ def fill(x, models, paths):
             return
         for statement in node.body:
             if isinstance(statement, ast.Assign) and self._fills(statement, place.id, site, look):
-                if loop_over_data(site, look) is not None:
+                if loop_over_data(site, look) is not None and not _goes_on(statement, node, look):
                     name = look.source(statement.targets[0])
                     yield Found(node, f"`{name}` is computed by a Python loop, one row at a time")
                 return
@@ -141,3 +155,15 @@ def _is_row(node: ast.Subscript, place: str) -> bool:
     """``x[i]`` and ``x[i, :]``, not a column."""
     first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
     return isinstance(first, ast.Name) and first.id == place
+
+
+def _goes_on(statement: ast.Assign, loop: ast.For, look: Look) -> bool:
+    """Whether rows are made of those before them."""
+    target = statement.targets[0]
+    name = look.source(target.value) if isinstance(target, ast.Subscript) else ""
+    return any(
+        isinstance(each, ast.Subscript)
+        and isinstance(each.ctx, ast.Load)
+        and look.source(each.value) == name
+        for each in ast.walk(loop)
+    )
