@@ -81,14 +81,14 @@ def varies(node: ast.AST, loop: Loop) -> bool:
 def derived(loop: Loop, source: str) -> set[str]:
     """A name, and those that the loop's body computes from it."""
     given = [
-        (name, each.value)
+        (name, set(names(each.value)))
         for name, bindings in loop.function.bindings.items()
         for each in bindings
         if each.value is not None and each.how in ("value", "item") and loop.holds(each.line)
     ]
     found = {source}
     for _ in range(FOLLOWED):
-        more = {name for name, value in given if not found.isdisjoint(names(value))} - found
+        more = {name for name, read in given if not found.isdisjoint(read)} - found
         if not more:
             break
         found |= more

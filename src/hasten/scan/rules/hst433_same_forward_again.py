@@ -57,24 +57,30 @@ class Solver(torch.nn.Module):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call = _of_part(site.node.value)
+        takes_part = call is not site.node.value
         if not isinstance(call, ast.Call) or not call.args:
             return
-        name = called_name(call)
-        earlier = [
-            each
-            for each in site.function.calls
-            if name and called_name(each.node) == name and each.node.lineno < call.lineno
-        ]
-        if not earlier or not is_model_call(call, site.function, look):
+        if not takes_part and (site.block is None or not isinstance(site.block.node, ast.With)):
             return
-        said = look.source(call)
-        same = [each for each in earlier if look.source(each.node) == said]
-        takes_part = call is not site.node.value
-        for each in same:
+        if not is_model_call(call, site.function, look):
+            return
+        for each in _same_calls(call, site, look):
             is_other = look.without_grad(each) != look.without_grad(site)
             if (takes_part or is_other) and _gives_the_same(each, site):
-                yield Found(call, f"`{said}` was computed above")
+                yield Found(call, f"`{look.source(call)}` was computed above")
                 return
+
+
+def _same_calls(call: ast.Call, site: Site, look: Look) -> list[Site]:
+    """Calls above of the same with the same."""
+    name, said = called_name(call), look.source(call)
+    return [
+        each
+        for each in site.function.calls
+        if each.node.lineno < call.lineno
+        and called_name(each.node) == name
+        and look.source(each.node) == said
+    ]
 
 
 def _of_part(node: ast.expr) -> ast.expr:

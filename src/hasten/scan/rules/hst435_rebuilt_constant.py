@@ -8,12 +8,13 @@ from typing import ClassVar
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 
 TRANSFORM = re.compile(r"^(torchaudio|torchvision|kornia)\.(\w+\.)*[A-Z]\w+$")
 WINDOW = re.compile(
-    r"^(torch|numpy|np|scipy|librosa)\.(\w+\.)*"
-    r"((hann|hamming|blackman|kaiser|bartlett)(_window)?|hanning|get_window|mel|melscale_fbanks)$"
+    r"^((hann|hamming|blackman|kaiser|bartlett)(_window)?|hanning|get_window|mel|melscale_fbanks)$"
 )
+MODULES = ("torch", "numpy", "np.", "scipy", "librosa")
 TABLES = ("zeros", "ones", "eye", "arange", "linspace", "tensor", "Tensor", "FloatTensor")
 
 
@@ -72,26 +73,30 @@ class Loss(torch.nn.Module):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call = _made(site.node.value)
-        if call is None or isinstance(call.func, ast.Call) or look.is_rare(site):
+        if call is None or not _is_same_each_time(call, look):
             return
-        dotted = look.dotted(call.func)
-        if TRANSFORM.match(dotted) or WINDOW.match(dotted):
-            if not look.prepares_data(site):
-                yield Found(call, f"`{dotted}` is made anew each time")
-        elif _is_fixed(call) and _makes_table(call, look):
-            yield Found(call, f"`{look.source(call)}` is the same each time")
+        if not look.is_rare(site) and not look.prepares_data(site):
+            yield Found(call, f"`{look.source(call.func)}` makes the same each time")
+
+
+def _is_same_each_time(call: ast.Call, look: Look) -> bool:
+    called = call.func
+    if isinstance(called, ast.Name) and _is_fixed(call):
+        return _makes_table(called.id, look)
+    name = last_name(called)
+    if WINDOW.match(name):
+        return look.dotted(called).startswith(MODULES)
+    return name[:1].isupper() and bool(TRANSFORM.match(look.dotted(called)))
 
 
 def _made(node: ast.expr) -> ast.Call | None:
     """``Resample(a, b)`` of ``Resample(a, b).to(device)`` and of ``Resample(a, b)(x)``."""
     while isinstance(node, ast.Call):
-        match node.func:
-            case ast.Attribute(value=ast.Call() as inner):
-                node = inner
-            case ast.Call() as inner:
-                node = inner
-            case _:
-                return node
+        called = node.func
+        inner = called.value if isinstance(called, ast.Attribute) else called
+        if not isinstance(inner, ast.Call):
+            return node
+        node = inner
     return None
 
 
@@ -101,11 +106,9 @@ def _is_fixed(call: ast.Call) -> bool:
     return bool(given) and all(isinstance(each, ast.Constant) for each in given)
 
 
-def _makes_table(call: ast.Call, look: Look) -> bool:
+def _makes_table(name: str, look: Look) -> bool:
     """Whether it is a function of this file that builds a tensor and draws nothing."""
-    if not isinstance(call.func, ast.Name):
-        return False
-    function = look.outline.function_named(call.func.id)
+    function = look.outline.function_named(name)
     if function is None or getattr(function.node, "decorator_list", []):
         return False
     called = {called_name(each.node) for each in function.calls}

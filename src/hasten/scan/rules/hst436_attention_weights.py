@@ -56,9 +56,13 @@ class Layer(torch.nn.Module):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call, target = site.node.value, site.node.targets[0]
-        drops = isinstance(target, ast.Tuple) and _ends_unread(target)
-        if isinstance(call, ast.Subscript) and is_constant(call.slice, 0):
-            call, drops = call.value, True
+        drops = isinstance(call, ast.Subscript) and is_constant(call.slice, 0)
+        if drops:
+            call = call.value
+        elif isinstance(target, ast.Tuple):
+            drops = _ends_unread(target)
+        else:
+            return
         if not isinstance(call, ast.Call) or len(call.args) > 4:
             return
         asked = keyword(call, "need_weights")

@@ -54,11 +54,13 @@ class Solver(torch.nn.Module):
 
 def _call_of_part(statement: ast.stmt) -> ast.Call | None:
     """``model(batch.x)`` of ``y = model(batch.x)`` and of ``found.append(model(batch.x))``."""
-    value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
-    if called_name(value) == "append" and isinstance(value, ast.Call) and value.args:
-        value = value.args[0]
+    value = getattr(statement, "value", None)
     if not isinstance(value, ast.Call) or len(value.args) != 1 or value.keywords:
         return None
+    if isinstance(value.args[0], ast.Call) and called_name(value) == "append":
+        value = value.args[0]
+        if len(value.args) != 1 or value.keywords:
+            return None
     given = value.args[0]
     return value if isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name) else None
 
