@@ -156,6 +156,20 @@ def test_the_fp64_error_is_that_of_fp32(tmp_path: Path) -> None:
     assert all(1e-10 < error / size < 1e-6 for error in found.fp64_error.values())
 
 
+def _fp64_error_of(model: nn.Module, folder: Path) -> dict[str, float]:
+    seed_everything(0)
+    task = Task(
+        model=model,
+        data=(torch.randn(64, 8), torch.randint(0, 3, (64,))),
+        loss=nn.functional.cross_entropy,
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-2),
+        batch_size=16,
+    )
+    baseline = _trace(Run(Pipeline.from_task(task)), folder / "t", "baseline")
+    assert isinstance(baseline, messages.BaselineTraced)
+    return baseline.quantities["gradients 1"].fp64_error
+
+
 def test_a_model_that_refuses_fp64_reports_no_fp64_error(tmp_path: Path) -> None:
     class OnlyFloat(nn.Linear):
         def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
@@ -163,17 +177,7 @@ def test_a_model_that_refuses_fp64_reports_no_fp64_error(tmp_path: Path) -> None
                 raise TypeError("float32 only")
             return super().forward(input)
 
-    seed_everything(0)
-    task = Task(
-        model=OnlyFloat(8, 3),
-        data=(torch.randn(64, 8), torch.randint(0, 3, (64,))),
-        loss=nn.functional.cross_entropy,
-        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-2),
-        batch_size=16,
-    )
-    baseline = _trace(Run(Pipeline.from_task(task)), tmp_path / "t", "baseline")
-    assert isinstance(baseline, messages.BaselineTraced)
-    assert baseline.quantities["gradients 1"].fp64_error == {}
+    assert _fp64_error_of(OnlyFloat(8, 3), tmp_path) == {}
 
 
 def test_a_model_that_draws_random_numbers_reports_no_fp64_error(tmp_path: Path) -> None:
@@ -181,17 +185,7 @@ def test_a_model_that_draws_random_numbers_reports_no_fp64_error(tmp_path: Path)
         def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
             return super().forward(input + 0.1 * torch.randn_like(input))
 
-    seed_everything(0)
-    task = Task(
-        model=Noisy(8, 3),
-        data=(torch.randn(64, 8), torch.randint(0, 3, (64,))),
-        loss=nn.functional.cross_entropy,
-        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=1e-2),
-        batch_size=16,
-    )
-    baseline = _trace(Run(Pipeline.from_task(task)), tmp_path / "t", "baseline")
-    assert isinstance(baseline, messages.BaselineTraced)
-    assert baseline.quantities["gradients 1"].fp64_error == {}, "it would be of other numbers"
+    assert _fp64_error_of(Noisy(8, 3), tmp_path) == {}, "it would be of other numbers"
 
 
 def test_a_baseline_that_does_not_repeat_itself_is_noticed(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from hasten.scan.heat import Heat, Heats
-from hasten.scan.outline import outline
+from hasten.scan.traversal import outline
 from hasten.scan.values import Values
 
 

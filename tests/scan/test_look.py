@@ -5,7 +5,8 @@ import ast
 import pytest
 
 from hasten.scan.look import Look, are_alternatives
-from hasten.scan.outline import Site, outline
+from hasten.scan.outline import Site
+from hasten.scan.traversal import outline
 
 
 def site_of_call(text: str, name: str = "asked") -> tuple[Site, Look]:

@@ -3,7 +3,7 @@
 import ast
 
 from hasten.scan.look import assigned
-from hasten.scan.outline import outline
+from hasten.scan.traversal import outline
 
 
 def test_attributes_that_are_set_are_found_by_their_name() -> None:

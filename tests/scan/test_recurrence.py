@@ -5,8 +5,9 @@ import ast
 import pytest
 
 from hasten.scan.look import Look
-from hasten.scan.outline import Site, outline
+from hasten.scan.outline import Site
 from hasten.scan.recurrence import handed_on, hands_on, recurrence
+from hasten.scan.traversal import outline
 
 
 def loop_of(text: str) -> tuple[Site, Look]:

@@ -6,7 +6,7 @@ import pytest
 
 from hasten.scan.look import Look
 from hasten.scan.models import is_model_call, model_behind
-from hasten.scan.outline import Site, outline
+from hasten.scan.outline import Site
 from hasten.scan.trace import (
     calls_in,
     following,
@@ -16,6 +16,7 @@ from hasten.scan.trace import (
     siblings,
     varies,
 )
+from hasten.scan.traversal import outline
 
 
 def asked(text: str) -> tuple[Site, Look]:

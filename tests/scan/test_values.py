@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from hasten.scan.outline import outline
+from hasten.scan.traversal import outline
 from hasten.scan.values import Value, Values, moves_to_device
 
 

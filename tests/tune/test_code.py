@@ -78,7 +78,7 @@ def test_a_task_without_files_has_no_code(tmp_path: Path) -> None:
     assert code_costs(parts_of("<stdin>", (1, 1.0)), None, nowhere) == ()
 
 
-def test_settings_that_cannot_be_read_do_not_lose_a_measurement(source: Path) -> None:
+def test_settings_of_a_project_are_for_a_scan_by_itself(source: Path) -> None:
     (source.parent / "pyproject.toml").write_text("[tool.hasten.scan]\nnope = 1\n")
     assert found(parts_of(str(source), (6, 2e-3)))[0] == (6, "HST2", 2e-3)
 

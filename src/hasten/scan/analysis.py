@@ -15,9 +15,10 @@ from hasten.records.scan import Fix
 from hasten.scan.comments import Ignored, ignored_in
 from hasten.scan.heat import Heat, bare
 from hasten.scan.look import Look
-from hasten.scan.outline import Function, Loop, Outline, Site, outline
+from hasten.scan.outline import Function, Loop, Outline, Site
 from hasten.scan.reading import UnreadableError, decode
 from hasten.scan.rule import Found, Rule
+from hasten.scan.traversal import outline
 from hasten.scan.vocabulary import words
 
 FOREIGN = (

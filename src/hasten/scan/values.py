@@ -244,9 +244,6 @@ class Values:
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             owner = function.owner
             return self.of_attribute(owner, node.attr) if owner is not None else _by_name(node.attr)
-        dotted = self._outline.dotted(node)
-        if dotted in ("torch.float32", "torch.long"):
-            return UNKNOWN
         base = self.of(node.value, function)
         if base.kind == "tensor":
             if node.attr in vocabulary.ATTRIBUTES_OF_TENSORS or node.attr.endswith(
@@ -326,7 +323,7 @@ class Values:
                     )
             case "list" | "text" | "number":
                 return UNKNOWN if name != "join" else Value("text")
-        if name in ("numpy",):
+        if name == "numpy":
             return ARRAY
         return None
 
@@ -468,9 +465,7 @@ class Values:
         if binding.value is None:
             return UNKNOWN
         given = self.of(binding.value, function)
-        if binding.how in ("value", "with"):
-            return given
-        if binding.how == "changed":
+        if binding.how in ("value", "with", "changed"):
             return given
         if binding.how == "item":
             if given.kind in ("tensor", "batch"):
@@ -604,9 +599,9 @@ class Values:
             return TENSOR
         if last in vocabulary.LOADERS:
             return LOADER
-        if last in ("Module",) or dotted.startswith("torch.nn."):
+        if last == "Module" or dotted.startswith("torch.nn."):
             return Value("module")
-        if last in ("Optimizer",) or last in vocabulary.OPTIMIZERS:
+        if last == "Optimizer" or last in vocabulary.OPTIMIZERS:
             return Value("optimizer")
         if last == "ndarray":
             return ARRAY
@@ -657,7 +652,7 @@ def _of_tensor_method(base: Value, name: str, node: ast.Call) -> Value:
         return DEVICE_TENSOR
     if name == "to":
         return _moved(base, node)
-    if name in ("numpy",):
+    if name == "numpy":
         return ARRAY
     if name in ("item", "size", "dim", "numel", "stride"):
         return NUMBER

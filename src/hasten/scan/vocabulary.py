@@ -56,9 +56,6 @@ ONLY_TENSORS_HAVE = words(
 ATTRIBUTES_OF_TENSORS = words("T mT H grad data real imag")
 PARTS_OF_RESULTS = ("loss", "logits", "output", "scores", "hidden_state", "values", "indices")
 """How attributes end of what models and ``torch.max`` give, where they are tensors."""
-PLAIN_ATTRIBUTES_OF_TENSORS = words(
-    "shape ndim dtype device layout is_cuda requires_grad is_sparse names itemsize nbytes"
-)
 
 OPTIMIZERS = words(
     "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD Rprop LBFGS SparseAdam"
@@ -69,7 +66,6 @@ DATASETS = words("TensorDataset Subset ConcatDataset ImageFolder DatasetFolder")
 FRAMES = words("DataFrame read_csv read_parquet read_excel read_feather read_table")
 LR_SCHEDULERS = "torch.optim.lr_scheduler"
 
-BATCHES = words("batch minibatch mini_batch batches sample inputs data features targets")
 LOADER_WORDS = ("loader", "_dl")
 BATCHES_WORDS = ("batches", "batch_iter")
 """Of these it is open where they lie: on the device, if they come from a trainer."""

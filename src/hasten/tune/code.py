@@ -1,14 +1,12 @@
 """Lines of a task's own code that a scan points at, each with what was measured of it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from hasten.errors import HastenError
 from hasten.records.finding import Place
 from hasten.records.profile import ProfileParts
 from hasten.records.scan import CodeCost, CodeFinding
 from hasten.scan.scan import scan
-from hasten.scan.settings import Project, project_of
 
 WAITS, HOLDS = "HST2", "HST3"
 """Families of rules about waiting for the device, and about memory."""
@@ -30,15 +28,8 @@ def code_costs(parts: ProfileParts, *own: Place | None) -> tuple[CodeCost, ...]:
     waits = _sums((each.place, each.cost_s) for each in parts.syncs if each.cost_s is not None)
     holds = _sums((each.place, float(each.held_bytes)) for each in held if each.place is not None)
     hot = [Place(path=str(Path(each.path).resolve()), line=each.line) for each in measured]
-    found = scan(files, _project_of(files), hot=hot).findings
+    found = scan(files, hot=hot).findings
     return tuple(sorted(_joined(found, waits, holds), key=_order))
-
-
-def _project_of(files: Sequence[Path]) -> Project:
-    try:
-        return project_of(files)
-    except HastenError:  # what is wrong with its settings, a scan by itself will tell
-        return Project(files[0].parent)
 
 
 def _joined(found: Iterable[CodeFinding], waits: Costs, holds: Costs) -> Iterator[CodeCost]:
