@@ -31,7 +31,11 @@ def run_on_terminal(
         command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment
     ) as process:
         os.close(theirs)
-        written = _read(ours, process, interrupt_at)
+        try:
+            written = _read(ours, process, interrupt_at)
+        except BaseException:
+            process.kill()  # it would wait for a terminal that nobody reads
+            raise
     os.close(ours)
     return process.returncode, written
 

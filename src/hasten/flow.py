@@ -53,7 +53,8 @@ def tune(
     refuse_contradiction(aim, allow)
     enlarges = "batch-size" in allow
     course = Course(tell, larger_s=60 * minutes if enlarges else 0.0)
-    journal, watch = Journal(out), Stopwatch()
+    watch = Stopwatch()
+    journal = Journal(out, watch)
     with Lab(task, seed) as lab:
         with watch.over("measuring_s"):
             course.tell(f"building {task} and running one step")
@@ -73,6 +74,8 @@ def tune(
             aim=aim,
             watch=watch,
             course=course,
+            journal=journal,
+            learnt=learnt,
         )
         evidence = None
         earlier = earlier_recipe(out, subject)

@@ -132,10 +132,10 @@ def test_a_file_that_binds_the_name_in_an_odd_way_is_left_to_the_importer(
 
 
 def test_what_the_importer_tells_better_is_left_to_it(folder: Path) -> None:
-    (folder / "broken.py").write_text("def make(:\n")
+    (folder / "torn.py").write_text("def make(:\n")
     (folder / "binary.py").write_bytes(b"\xff\x00\xfe")
     (folder / "large.py").write_text(MADE.ljust(LARGEST_FILE_BYTES + 1, "\n"))
-    for name in ("broken.py", "binary.py", "large.py", "broken"):
+    for name in ("torn.py", "binary.py", "large.py", "torn"):
         refuse_unknown(f"{name}:make_task")
 
 

@@ -1,5 +1,7 @@
 """What each part is worth: the whole plan stays warm, and a part that fails spoils no other."""
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -45,8 +47,13 @@ def _compare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ablating, "compare", compare)
 
 
-def run(lab: PretendedLab, plan: Plan = PLAN) -> dict[str, Worth]:
-    worth = ablate(lab, plan, lambda words: None)  # type: ignore[arg-type]
+def run(
+    lab: PretendedLab,
+    plan: Plan = PLAN,
+    known: Mapping[str, Worth] = MappingProxyType({}),
+    note: Callable[[Worth], None] = lambda worth: None,
+) -> dict[str, Worth]:
+    worth = ablate(lab, plan, lambda words: None, known, note)  # type: ignore[arg-type]
     return {each.technique: each for each in worth}
 
 
@@ -63,6 +70,17 @@ def test_a_part_without_which_it_fails_is_said_to_and_the_others_go_on() -> None
     assert found["b"].failure == "It died."
     assert (found["a"].ratio, found["c"].failure) == (2.0, "")
     assert lab.started.count("a + b + c") == 2, "begun anew after the failure"
+
+
+def test_what_was_weighed_before_a_stop_is_not_weighed_again() -> None:
+    noted: list[Worth] = []
+    whole = run(PretendedLab(fails_without="b"), note=noted.append)
+    assert noted == list(whole.values()), "each as it is found"
+    lab = PretendedLab()
+    known = {each.technique: each for each in noted[:2]}
+    assert run(lab, known=known, note=noted.append) == whole
+    assert lab.started == ["a + b + c", "a + b"]
+    assert noted[3:] == [whole["c"]], "what is known is noted already"
 
 
 def test_one_part_alone_is_worth_what_the_plan_is() -> None:

@@ -6,9 +6,11 @@ import msgspec
 import pytest
 
 from hasten.records.plan import Plan
-from hasten.records.tuning import Subject
+from hasten.records.tuning import PairTrained, PartWeighed, PlanJudged, Spent, Subject, Worth
 from hasten.tune.journal import JOURNAL, Journal, Learnt
-from specimens import DIAGNOSED, ENVIRONMENT, PROVEN, TRAITS, make_trial
+from hasten.tune.spending import Stopwatch
+from specimens import DIAGNOSED, ENVIRONMENT, NUMERICS, PROVEN, TRAITS, make_trial
+from tunings import PARITY
 
 SUBJECT = Subject(
     task="train.py:make_task",
@@ -24,7 +26,7 @@ LATER = msgspec.structs.replace(DIAGNOSED, plan=Plan(parts={"batched_loader": {}
 
 @pytest.fixture
 def stopped(tmp_path: Path) -> Path:
-    journal = Journal(tmp_path)
+    journal = Journal(tmp_path, Stopwatch())
     assert journal.begin(SUBJECT) == Learnt()
     for record in (DIAGNOSED, TRIAL, LATER):
         journal.note(record)
@@ -32,13 +34,13 @@ def stopped(tmp_path: Path) -> Path:
 
 
 def test_the_same_subject_knows_it_all_and_goes_on(stopped: Path) -> None:
-    journal = Journal(stopped)
+    journal = Journal(stopped, Stopwatch())
     learnt = journal.begin(SUBJECT)
     assert learnt.trials == {TRIAL.key(): TRIAL}
     assert list(learnt.diagnosed.values()) == [DIAGNOSED, LATER]
     other = make_trial("compile", "not_faster")
     journal.note(other)
-    assert set(Journal(stopped).begin(SUBJECT).trials) == {TRIAL.key(), other.key()}
+    assert set(Journal(stopped, Stopwatch()).begin(SUBJECT).trials) == {TRIAL.key(), other.key()}
 
 
 def test_what_an_ended_tuning_has_learnt_is_known_beside_what_a_stopped_one_has(
@@ -47,14 +49,53 @@ def test_what_an_ended_tuning_has_learnt_is_known_beside_what_a_stopped_one_has(
     late, untried = make_trial("compile", "out_of_time"), make_trial("attention", "not_tried")
     ended = msgspec.structs.replace(PROVEN, trials=(TRIAL, late, untried))
     ran = make_trial("compile", "not_faster")
-    journal = Journal(stopped)
+    journal = Journal(stopped, Stopwatch())
     journal.begin(SUBJECT)
     journal.note(ran)
-    learnt = Journal(stopped).begin(SUBJECT).on_top_of(ended)
+    learnt = Journal(stopped, Stopwatch()).begin(SUBJECT).on_top_of(ended)
     assert learnt.trials[late.key()] == ran, "it was run since"
     assert learnt.trials.keys() == {TRIAL.key(), ran.key(), untried.key()}
     assert learnt.tried() == 2
     assert list(learnt.diagnosed.values()) == [DIAGNOSED, LATER]
+
+
+def test_what_settling_has_learnt_is_known_by_its_plan(stopped: Path) -> None:
+    plan = LATER.plan
+    worth = Worth(technique="batched_loader", ratio=1.5, low=1.4, high=1.6)
+    pairs = [PairTrained(plan=plan, steps=PARITY.steps, pair=each) for each in PARITY.pairs]
+    journal = Journal(stopped, Stopwatch())
+    journal.begin(SUBJECT)
+    for record in (PartWeighed(plan=plan, worth=worth), *pairs):
+        journal.note(record)
+    journal.note(PlanJudged(plan=plan, claim=NUMERICS))
+    learnt = Journal(stopped, Stopwatch()).begin(SUBJECT)
+    assert learnt.worth_of(plan) == {"batched_loader": worth}
+    assert learnt.pairs_of(plan) == pairs
+    assert learnt.claim_of(plan) == NUMERICS
+    assert (learnt.worth_of(Plan()), learnt.pairs_of(Plan()), learnt.claim_of(Plan())) == (
+        {},
+        [],
+        None,
+    )
+
+
+def test_what_a_stopped_tuning_had_spent_is_added_to_what_the_next_one_spends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("hasten.tune.spending.time.monotonic", lambda: now)
+    watch = Stopwatch()
+    journal = Journal(tmp_path, watch)
+    journal.begin(SUBJECT)
+    with watch.over("search_s"):
+        now = 100.0
+        journal.note(TRIAL)  # and is killed later, before it notes another
+        now = 170.0
+    again = Stopwatch()
+    assert Journal(tmp_path, again).begin(SUBJECT).spent == Spent(search_s=100.0)
+    with again.over("search_s"):
+        now = 190.0
+    assert again.spent() == Spent(search_s=120.0)
 
 
 @pytest.mark.parametrize(
@@ -69,37 +110,40 @@ def test_what_an_ended_tuning_has_learnt_is_known_beside_what_a_stopped_one_has(
 )
 def test_another_subject_begins_anew(stopped: Path, change: dict[str, object]) -> None:
     other = msgspec.structs.replace(SUBJECT, **change)
-    assert Journal(stopped).begin(other) == Learnt()
+    assert Journal(stopped, Stopwatch()).begin(other) == Learnt()
     assert len((stopped / JOURNAL).read_text().splitlines()) == 1
 
 
 def test_one_that_came_to_its_end_is_not_gone_on_with(stopped: Path) -> None:
-    journal = Journal(stopped)
+    journal = Journal(stopped, Stopwatch())
     journal.begin(SUBJECT)
     journal.end()
-    assert Journal(stopped).begin(SUBJECT) == Learnt()
+    assert Journal(stopped, Stopwatch()).begin(SUBJECT) == Learnt()
 
 
 def test_a_line_that_was_cut_off_is_not_known(stopped: Path) -> None:
     path = stopped / JOURNAL
     content = path.read_bytes()
     path.write_bytes(content[:-40])
-    learnt = Journal(stopped).begin(SUBJECT)
+    learnt = Journal(stopped, Stopwatch()).begin(SUBJECT)
     assert list(learnt.diagnosed.values()) == [DIAGNOSED]
     assert learnt.trials == {TRIAL.key(): TRIAL}
-    journal = Journal(stopped)
+    journal = Journal(stopped, Stopwatch())
     journal.begin(SUBJECT)
     journal.note(LATER)
-    assert list(Journal(stopped).begin(SUBJECT).diagnosed.values()) == [DIAGNOSED, LATER]
+    assert list(Journal(stopped, Stopwatch()).begin(SUBJECT).diagnosed.values()) == [
+        DIAGNOSED,
+        LATER,
+    ]
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]\n", b'{"subject": 3}\n', b"{}\n" * 3])
 def test_what_is_no_journal_is_begun_anew(tmp_path: Path, content: bytes) -> None:
     (tmp_path / JOURNAL).write_bytes(content)
-    assert Journal(tmp_path).begin(SUBJECT) == Learnt()
+    assert Journal(tmp_path, Stopwatch()).begin(SUBJECT) == Learnt()
 
 
 def test_lines_of_another_version_are_not_known(stopped: Path) -> None:
     path = stopped / JOURNAL
     path.write_text(path.read_text().replace('"outcome"', '"came_to"'))
-    assert Journal(stopped).begin(SUBJECT) == Learnt()
+    assert Journal(stopped, Stopwatch()).begin(SUBJECT) == Learnt()

@@ -25,6 +25,7 @@ from hasten.tune import larger
 from hasten.tune.arms import find_arms
 from hasten.tune.journal import Journal, Learnt
 from hasten.tune.larger import EXPLORED, PROVEN, TECHNIQUE, LargerBatch
+from hasten.tune.spending import Stopwatch
 from hasten.tune.target import Goal, claim_time
 from quick import shorten
 from specimens import CONFIRMATION, SPEED, TRAITS, make_candidate, make_comparison, make_trial
@@ -247,7 +248,14 @@ def test_a_batch_that_was_kept_before_is_proven_again_first(
     evidence = replace(PROVEN_TUNING, larger_batch=(kept,))
     nothing: Any = None
     larger.try_larger_batch(
-        nothing, described, evidence, FLOOR, 60.0, Journal(tmp_path / "out"), Learnt(), print
+        nothing,
+        described,
+        evidence,
+        FLOOR,
+        60.0,
+        Journal(tmp_path / "out", Stopwatch()),
+        Learnt(),
+        print,
     )
     assert asked == ([1] if holds else [1, 2])
 

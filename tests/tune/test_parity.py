@@ -1,6 +1,6 @@
 """What pairs of seeds decide, and what they do not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ from hasten.measure.messages import SeedTrained
 from hasten.records.applied import Applied
 from hasten.records.curves import SeedCurve
 from hasten.records.parity import SeedPair
-from hasten.records.plan import NAIVE
+from hasten.records.plan import NAIVE, Plan
+from hasten.records.tuning import PairTrained
 from hasten.records.verdict import Check
 from hasten.stats.equivalence import LOOKS
 from hasten.tune.parity import ParityProver, compare, decide, judge_pair
@@ -83,9 +84,9 @@ def test_all_figures_must_be_alike_and_one_may_refute() -> None:
 class Pretended(ParityProver):
     """Adds pairs that differ by nothing but noise, until its time is spent."""
 
-    def __init__(self, *, noise: float, time_for: int) -> None:
+    def __init__(self, *, noise: float, time_for: int, trained: Sequence[PairTrained] = ()) -> None:
         nothing: Any = None
-        super().__init__(nothing, NAIVE, seed=0, limit_s=1.0)
+        super().__init__(nothing, NAIVE, seed=0, limit_s=1.0, trained=trained)
         self._noise, self._time_for = noise, time_for
 
     def prove(self, tell: Callable[[str], None]) -> Check:
@@ -122,3 +123,52 @@ def test_seeds_are_trained_until_it_is_decided_or_time_ends_it(
     assert (check.verdict, len(prover.parity.pairs)) == (verdict, seeds)
     assert ("the time was spent" in check.why) == (verdict == "not_proven" and seeds < LOOKS[-1])
     assert "margin" in check.why or seeds < LOOKS[0]
+
+
+@pytest.mark.parametrize("stopped_after", [1, 4, 11, 16])
+def test_a_proof_that_was_stopped_goes_on_with_the_next_seed(stopped_after: int) -> None:
+    whole = Pretended(noise=0.4, time_for=100)
+    expected = whole.prove(lambda message: None)
+    assert whole.parity is not None
+    done = [
+        PairTrained(plan=NAIVE, steps=100, pair=each) for each in whole.parity.pairs[:stopped_after]
+    ]
+    told: list[str] = []
+    prover = Pretended(noise=0.4, time_for=100, trained=done)
+    check = prover.prove(told.append)
+    assert prover.parity is not None
+    assert prover.parity.pairs == whole.parity.pairs
+    assert told == [f"training seed {n} both ways" for n in range(stopped_after + 1, 17)]
+    assert (check.verdict, expected.verdict) == ("proven", "proven")
+
+
+class TimedSeeds(ParityProver):
+    """Each training takes half a second of a clock that is pretended."""
+
+    def _train(self, worker: object, plan: Plan, seed: int) -> SeedTrained:
+        self._began -= 0.5
+        return _trained(figures={"loss": float(seed)})
+
+
+def test_the_time_of_a_proof_that_goes_on_is_its_own_and_each_pair_is_noted() -> None:
+    nothing: Any = None
+    noted: list[PairTrained] = []
+    first = TimedSeeds(nothing, NAIVE, 0, 3.4, note=noted.append)
+    assert first._prove(nothing, nothing, lambda message: None).verdict == "not_proven"
+    assert [each.pair.seed for each in noted] == [0, 1, 2], "what 3.4 s are enough for"
+    second = TimedSeeds(nothing, NAIVE, 0, 3.4, trained=noted[:], note=noted.append)
+    second._prove(nothing, nothing, lambda message: None)
+    assert [each.pair.seed for each in noted][:4] == [0, 1, 2, 3]
+    assert {each.steps for each in noted} == {100}
+
+
+def test_a_pair_that_decides_is_not_noted_since_the_verdict_is() -> None:
+    class Diverges(TimedSeeds):
+        def _train(self, worker: object, plan: Plan, seed: int) -> SeedTrained:
+            return _trained(losses=(None,) * 100 if plan.parts else FALLING)
+
+    nothing: Any = None
+    noted: list[PairTrained] = []
+    prover = Diverges(nothing, Plan(parts={"t": {}}), 0, 9.0, note=noted.append)
+    assert prover._prove(nothing, nothing, lambda message: None).verdict == "refuted"
+    assert noted == []

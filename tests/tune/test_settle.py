@@ -1,9 +1,11 @@
 """From the search's plan to one that is held to its claims, with what it is made of pretended."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -11,16 +13,18 @@ from hasten.records.curves import Curves
 from hasten.records.plan import Plan, Rung
 from hasten.records.progress import Phase
 from hasten.records.recipe import Confirmation
-from hasten.records.tuning import Aim, Worth
+from hasten.records.tuning import Aim, PartWeighed, PlanJudged, Worth
 from hasten.records.verdict import Check, MemoryClaim, NumericsClaim, Verdict
 from hasten.tune import settle as settling
 from hasten.tune.conclude import conclude
 from hasten.tune.course import Course
+from hasten.tune.journal import JOURNAL, Journal, Learnt
 from hasten.tune.settle import Settled, Settler
 from hasten.tune.spending import Stopwatch
 from specimens import CONFIRMATION, NUMERICS, SPEED
 from tunings import CURVES, PARITY
 
+NOTHING = Learnt()
 RUNGS = {"loader": Rung.BITWISE, "fused": Rung.ROUNDING, "half": Rung.PARITY}
 
 
@@ -39,7 +43,9 @@ def phases() -> list[Phase | None]:
 
 
 @pytest.fixture
-def settle(monkeypatch: pytest.MonkeyPatch, phases: list[Phase | None]) -> Callable[..., Settled]:
+def settle(
+    monkeypatch: pytest.MonkeyPatch, phases: list[Phase | None], tmp_path: Path
+) -> Callable[..., Settled]:
     def run(
         *parts: str,
         ratios: dict[str, float] | None = None,
@@ -47,6 +53,7 @@ def settle(monkeypatch: pytest.MonkeyPatch, phases: list[Phase | None]) -> Calla
         worth: tuple[Worth, ...] | None = None,
         against: Check | None = None,
         curves: Curves | None = None,
+        learnt: Learnt = NOTHING,
     ) -> Settled:
         def prove(prover: object, lab: object, plan: Plan, *_: object) -> NumericsClaim:
             wrong = [name for name in plan.parts if name in refuted]
@@ -56,9 +63,14 @@ def settle(monkeypatch: pytest.MonkeyPatch, phases: list[Phase | None]) -> Calla
             parity = PARITY if "half" in plan.parts else None
             return NumericsClaim(rung=Rung.PARITY, verdict=verdict, checks=(check,), parity=parity)
 
-        def ablate(lab: object, plan: Plan, tell: Callable[[str], None]) -> tuple[Worth, ...]:
+        def ablate(
+            lab: object, plan: Plan, tell: Callable[[str], None], known: dict[str, Worth], note: Any
+        ) -> tuple[Worth, ...]:
             tell("ablating")
-            return worth_of(plan, **(ratios or {}))
+            found = tuple(known.values()) or worth_of(plan, **(ratios or {}))
+            for each in found:
+                note(each)
+            return found
 
         monkeypatch.setattr(settling, "prove_plan", prove)
         monkeypatch.setattr(settling, "ablate", ablate)
@@ -84,6 +96,8 @@ def settle(monkeypatch: pytest.MonkeyPatch, phases: list[Phase | None]) -> Calla
             aim=Aim(),
             watch=Stopwatch(),
             course=Course(lambda doing: phases.append(doing.phase)),
+            journal=Journal(tmp_path, Stopwatch()),
+            learnt=learnt,
         )
         return settler.settle(Plan(parts={name: {} for name in parts}), worth, curves)
 
@@ -163,6 +177,35 @@ def test_worth_that_is_known_is_not_measured_again(settle: Settle) -> None:
     settled = settle("loader", "fused", worth=known)
     assert settled.worth == known
     assert settled.dropped == {}
+
+
+def test_what_was_judged_and_weighed_before_a_stop_is_taken_over(
+    settle: Settle, phases: list[Phase | None]
+) -> None:
+    whole, less = Plan(parts={"loader": {}, "fused": {}}), Plan(parts={"loader": {}})
+    wrong = Check(name="rounding", verdict="refuted", why="it was another")
+    refuted = replace(NUMERICS, verdict="refuted", checks=(wrong,))
+    (worth,) = worth_of(less, loader=3.0)
+    learnt = Learnt(
+        judged=[PlanJudged(plan=whole, claim=refuted), PlanJudged(plan=less, claim=NUMERICS)],
+        weighed=[PartWeighed(plan=less, worth=worth)],
+    )
+    settled = settle("loader", "fused", learnt=learnt)
+    assert settled.dropped == {"fused": "it was another"}
+    assert settled.numerics == NUMERICS
+    assert settled.worth == (worth,)
+    assert "proving" not in phases
+
+
+def test_what_is_judged_and_weighed_is_written_down_at_once(settle: Settle, tmp_path: Path) -> None:
+    settle("loader", "half", refuted=("half",))
+    lines = [msgspec.json.decode(line) for line in (tmp_path / JOURNAL).read_bytes().splitlines()]
+    noted = [(next(iter(line)), list(line[next(iter(line))]["plan"]["parts"])) for line in lines]
+    assert noted == [
+        ("planjudged", ["loader", "half"]),
+        ("planjudged", ["loader"]),
+        ("partweighed", ["loader"]),
+    ]
 
 
 def test_each_phase_is_told(settle: Settle, phases: list[Phase | None]) -> None:

@@ -33,6 +33,7 @@ from hasten.tune.files import (
     write_report,
 )
 from hasten.tune.journal import JOURNAL, Journal
+from hasten.tune.spending import Stopwatch
 from specimens import ENVIRONMENT, FINDING, NOTHING_TO_GAIN, PARTS, PROVEN, UNPROVEN
 
 SCHEMA_BYTES = msgspec.json.encode(recipe_schema())
@@ -66,36 +67,40 @@ def written(out: Path) -> set[str]:
 
 
 def test_nothing_is_made_before_the_first_note(out: Path) -> None:
-    Journal(out)
+    Journal(out, Stopwatch())
     assert not out.parent.exists()
 
 
 def test_a_note_is_in_the_file_at_once(out: Path) -> None:
-    journal = Journal(out)
+    journal = Journal(out, Stopwatch())
     journal.note(ENVIRONMENT)
-    assert [list(line) for line in lines(out)] == [["environment"]]
+    assert [list(line) for line in lines(out)] == [["environment", "spent"]]
     journal.note(FINDING)
     journal.note(PROVEN.trials[0])
-    assert [list(line) for line in lines(out)] == [["environment"], ["finding"], ["trial"]]
+    assert [list(line) for line in lines(out)] == [
+        [name, "spent"] for name in ("environment", "finding", "trial")
+    ]
     assert lines(out)[1]["finding"] == msgspec.to_builtins(FINDING)
 
 
 def test_a_new_tuning_begins_a_new_journal(out: Path) -> None:
     for _ in range(2):
-        journal = Journal(out)
+        journal = Journal(out, Stopwatch())
         journal.note(ENVIRONMENT)
         journal.note(FINDING)
     assert len(lines(out)) == 2
 
 
 def test_making_a_journal_leaves_the_old_one_until_there_is_something_to_note(out: Path) -> None:
-    Journal(out).note(ENVIRONMENT)
-    Journal(out)
+    Journal(out, Stopwatch()).note(ENVIRONMENT)
+    Journal(out, Stopwatch())
     assert len(lines(out)) == 1
 
 
 def test_a_note_is_one_line_whatever_is_in_it(out: Path) -> None:
-    Journal(out).note(msgspec.structs.replace(FINDING, title="two\nlines\u2028or three"))
+    Journal(out, Stopwatch()).note(
+        msgspec.structs.replace(FINDING, title="two\nlines\u2028or three")
+    )
     assert (out / JOURNAL).read_bytes().count(b"\n") == 1
 
 
@@ -104,7 +109,7 @@ def test_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file.write_text("mine")
     for out in (file, file / "below", file / "far" / "below"):
         with pytest.raises(HastenError, match="taken is not a folder") as caught:
-            Journal(out)
+            Journal(out, Stopwatch())
         assert f"--out {out}" in caught.value.what
         assert caught.value.fix
     assert file.read_text() == "mine"
@@ -112,7 +117,7 @@ def test_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_out_in_a_folder_that_is_not_writable_is_refused() -> None:
     with as_nobody(), pytest.raises(HastenError, match="/usr is not writable"):
-        Journal(Path("/usr/not-there/out"))
+        Journal(Path("/usr/not-there/out"), Stopwatch())
 
 
 def test_out_below_a_folder_that_may_not_be_looked_into_is_refused(tmp_path: Path) -> None:
@@ -120,14 +125,14 @@ def test_out_below_a_folder_that_may_not_be_looked_into_is_refused(tmp_path: Pat
     closed.mkdir(mode=0)
     try:
         with as_nobody(), pytest.raises(HastenError, match="Permission denied") as caught:
-            Journal(closed / "not-there" / "out")
+            Journal(closed / "not-there" / "out", Stopwatch())
     finally:
         closed.chmod(0o755)
     assert "closed" in caught.value.what
 
 
 def test_a_folder_that_is_lost_on_the_way_is_an_error_in_words(out: Path) -> None:
-    journal = Journal(out)
+    journal = Journal(out, Stopwatch())
     out.parent.write_text("a file in the way")
     with pytest.raises(HastenError, match="--out"):
         journal.note(ENVIRONMENT)
@@ -139,7 +144,7 @@ def test_a_relative_out_is_taken_from_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Journal(Path("some/out")).note(ENVIRONMENT)
+    Journal(Path("some/out"), Stopwatch()).note(ENVIRONMENT)
     assert (tmp_path / "some" / "out" / JOURNAL).is_file()
 
 

@@ -6,11 +6,13 @@ from typing import Literal
 from hasten.records.environment import Environment
 from hasten.records.finding import Finding
 from hasten.records.measurement import Measurement
+from hasten.records.parity import SeedPair
 from hasten.records.plan import Plan
 from hasten.records.profile import Limit
 from hasten.records.record import Record, digest_of
 from hasten.records.scan import CodeCost
 from hasten.records.traits import Traits
+from hasten.records.verdict import NumericsClaim
 
 
 class Aim(Record, frozen=True, kw_only=True):
@@ -69,6 +71,24 @@ class Worth(Record, frozen=True, kw_only=True):
     """Techniques that do not apply without it, and are part of its worth."""
     failure: str = ""
     """Why it could not be measured; the figures are then 1."""
+
+
+class PartWeighed(Record, frozen=True, kw_only=True):
+    plan: Plan
+    worth: Worth
+
+
+class PairTrained(Record, frozen=True, kw_only=True):
+    """On the way to a proof that a plan trains as well."""
+
+    plan: Plan
+    steps: int
+    pair: SeedPair
+
+
+class PlanJudged(Record, frozen=True, kw_only=True):
+    plan: Plan
+    claim: NumericsClaim
 
 
 class Spent(Record, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """What is each part of a plan worth, in place? The whole plan against itself without the part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from hasten.measure.compare import Arm, compare
 from hasten.measure.lab import Lab
@@ -14,13 +14,23 @@ EACH_S = 8.0
 """Of timing; enough to tell some per cent, and no claim rests on it."""
 
 
-def ablate(lab: Lab, plan: Plan, tell: Callable[[str], None]) -> tuple[Worth, ...]:
-    """Each part by itself. A part without which another does not apply is worth both."""
+def ablate(
+    lab: Lab,
+    plan: Plan,
+    tell: Callable[[str], None],
+    known: Mapping[str, Worth],
+    note: Callable[[Worth], None],
+) -> tuple[Worth, ...]:
+    """Each part by itself, unless it is ``known``. A part without which another does not apply is
+    worth both. Each is noted as it is found."""
     if len(plan.parts) < 2:
         return ()  # what one part alone is worth is what the plan is worth
     found = []
     whole: Arm | None = None
     for number, name in enumerate(plan.parts, 1):
+        if name in known:
+            found.append(known[name])
+            continue
         tell(f"measuring what {name} is worth in place ({number} of {len(plan.parts)})")
         try:
             if whole is None:
@@ -33,6 +43,7 @@ def ablate(lab: Lab, plan: Plan, tell: Callable[[str], None]) -> tuple[Worth, ..
             found.append(Worth(technique=name, ratio=1.0, low=1.0, high=1.0, failure=why))
             lab.close_workers()  # either may be the one that failed
             whole = None
+        note(found[-1])
     lab.close_workers()
     return tuple(found)
 

@@ -2,21 +2,32 @@
 killed goes on from there when it is begun again."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hasten.errors import HastenError
+from hasten.records.plan import Plan
 from hasten.records.recipe import Evidence
 from hasten.records.record import Record, from_builtins
 from hasten.records.trial import UNTRIED, Trial
-from hasten.records.tuning import Diagnosed, Subject
+from hasten.records.tuning import (
+    Diagnosed,
+    PairTrained,
+    PartWeighed,
+    PlanJudged,
+    Spent,
+    Subject,
+    Worth,
+)
+from hasten.records.verdict import NumericsClaim
 from hasten.tune.files import refuse_unusable, writing_into
+from hasten.tune.spending import Stopwatch
 
 JOURNAL = "journal.jsonl"
-SUBJECT, ENDED = "subject", "ended"
+SUBJECT, SPENT, ENDED = "subject", "spent", "ended"
 
 
 @dataclass(frozen=True)
@@ -27,23 +38,41 @@ class Learnt:
     """By their keys."""
     diagnosed: dict[str, Diagnosed] = field(default_factory=dict)
     """By their plans."""
+    weighed: list[PartWeighed] = field(default_factory=list)
+    trained: list[PairTrained] = field(default_factory=list)
+    judged: list[PlanJudged] = field(default_factory=list)
+    spent: Spent = field(default_factory=Spent)
 
     def on_top_of(self, evidence: Evidence) -> "Learnt":
         """And what a tuning before that had learnt, which came to its end."""
         trials = {each.key(): each for each in evidence.trials}
         diagnosed = {str(each.plan.parts): each for each in evidence.diagnosed}
-        return Learnt({**trials, **self.trials}, {**diagnosed, **self.diagnosed})
+        return replace(
+            self, trials={**trials, **self.trials}, diagnosed={**diagnosed, **self.diagnosed}
+        )
 
     def tried(self) -> int:
         return sum(each.outcome not in UNTRIED for each in self.trials.values())
+
+    def worth_of(self, plan: Plan) -> dict[str, Worth]:
+        """Of its parts, as far as they were weighed."""
+        return {each.worth.technique: each.worth for each in self.weighed if each.plan == plan}
+
+    def pairs_of(self, plan: Plan) -> list[PairTrained]:
+        """In the order of their seeds."""
+        return [each for each in self.trained if each.plan == plan]
+
+    def claim_of(self, plan: Plan) -> NumericsClaim | None:
+        return next((each.claim for each in self.judged if each.plan == plan), None)
 
 
 class Journal:
     """The folder is made with the first line, so that bad input writes nothing."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, watch: Stopwatch) -> None:
+        """Each line says what was spent up to it, by ``watch``."""
         refuse_unusable(folder)
-        self.folder = folder
+        self.folder, self._watch = folder, watch
         self._begun = False
 
     def begin(self, subject: Subject) -> Learnt:
@@ -56,6 +85,7 @@ class Journal:
             return Learnt()
         with writing_into(self.folder):
             os.truncate(self.folder / JOURNAL, lines[-1][0])  # what was cut off would spoil more
+        self._watch.go_on_from(learnt.spent)
         self._begun = True
         return learnt
 
@@ -66,7 +96,7 @@ class Journal:
         self._write(ENDED, True)
 
     def _write(self, name: str, value: object) -> None:
-        line = msgspec.json.encode({name: value})
+        line = msgspec.json.encode({name: value, SPENT: self._watch.spent()})
         with writing_into(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / JOURNAL).open("ab" if self._begun else "wb") as file:
@@ -104,12 +134,25 @@ def _learnt(lines: list[dict[str, Any]], subject: Subject) -> Learnt | None:
         if from_builtins(lines[0][SUBJECT], Subject, where=JOURNAL) != subject:
             return None
         for line in lines:
-            if "trial" in line:
-                trial = from_builtins(line["trial"], Trial, where=JOURNAL)
-                learnt.trials[trial.key()] = trial
-            elif "diagnosed" in line:
-                diagnosed = from_builtins(line["diagnosed"], Diagnosed, where=JOURNAL)
-                learnt.diagnosed[str(diagnosed.plan.parts)] = diagnosed
+            _take_over(line, learnt)
+        spent = from_builtins(lines[-1].get(SPENT, {}), Spent, where=JOURNAL)
     except HastenError:
         return None
-    return learnt
+    return replace(learnt, spent=spent)
+
+
+def _take_over(line: dict[str, Any], learnt: Learnt) -> None:
+    for kind in (Trial, Diagnosed, PartWeighed, PairTrained, PlanJudged):
+        if kind.__name__.lower() in line:
+            record = from_builtins(line[kind.__name__.lower()], kind, where=JOURNAL)
+            match record:
+                case Trial():
+                    learnt.trials[record.key()] = record
+                case Diagnosed():
+                    learnt.diagnosed[str(record.plan.parts)] = record
+                case PartWeighed():
+                    learnt.weighed.append(record)
+                case PairTrained():
+                    learnt.trained.append(record)
+                case PlanJudged():
+                    learnt.judged.append(record)

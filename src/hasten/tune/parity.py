@@ -8,7 +8,7 @@ the mean over the last quarter of the steps, the evaluation's loss and the task'
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -18,6 +18,7 @@ from hasten.measure.lab import Lab
 from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.parity import Parity, ParityFigure, SeedPair
 from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.tuning import PairTrained
 from hasten.records.verdict import Check, NumericsClaim, Verdict
 from hasten.stats.equivalence import ERROR, LOOKS, judge
 from hasten.tune.prove import Prover
@@ -36,9 +37,12 @@ def prove_plan(
     rungs: Mapping[str, Rung],
     limit_s: float,
     tell: Callable[[str], None],
+    trained: Sequence[PairTrained] = (),
+    note: Callable[[PairTrained], None] = lambda pair: None,
 ) -> NumericsClaim:
     """A plan on any rung. Precision is a step by itself: all other parts are first held to their
-    own rung without it, then the whole plan to parity."""
+    own rung without it, then the whole plan to parity. ``trained`` are pairs of the same proof
+    that was stopped; each new one is noted."""
     rung = Rung.deepest(rungs[name] for name in plan.parts)
     if rung is Rung.CHANGES_TRAINING:
         changing = next(name for name in plan.parts if rungs[name] is rung)
@@ -50,7 +54,7 @@ def prove_plan(
     claim = prove_steps(prover, plan, rungs)
     if rung is not Rung.PARITY or claim.verdict != "proven":
         return claim
-    parity = ParityProver(lab, plan, prover.seed, limit_s)
+    parity = ParityProver(lab, plan, prover.seed, limit_s, trained, note)
     return claim.with_check(parity.prove(tell), parity.parity)
 
 
@@ -71,12 +75,21 @@ def prove_steps(
 class ParityProver:
     """Trains pairs of seeds. What was measured so far is in ``parity``."""
 
-    def __init__(self, lab: Lab, plan: Plan, seed: int, limit_s: float) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        plan: Plan,
+        seed: int,
+        limit_s: float,
+        trained: Sequence[PairTrained] = (),
+        note: Callable[[PairTrained], None] = lambda pair: None,
+    ) -> None:
         self._lab, self._plan, self._seed = lab, plan, seed
-        self._limit_s = limit_s
+        self._limit_s, self._note = limit_s, note
         self._began = time.monotonic()
-        self._steps: int | None = None
-        self._pairs: list[SeedPair] = []
+        self._steps = trained[0].steps if trained else None
+        self._pairs = [each.pair for each in trained]
+        self._known = len(trained)
         self._figures: list[ParityFigure] = []
 
     @property
@@ -98,6 +111,9 @@ class ParityProver:
             return _check("not_proven", failure.in_a_line())
 
     def _prove(self, naive: Worker, plan: Worker, tell: Callable[[str], None]) -> Check:
+        check = self._look() if self._pairs and len(self._pairs) in LOOKS else None
+        if check is not None:
+            return check
         while len(self._pairs) < LOOKS[-1] and not self._is_spent():
             tell(f"training seed {len(self._pairs) + 1} both ways")
             against = self._add_pair(naive, plan)
@@ -121,7 +137,7 @@ class ParityProver:
     def _is_spent(self) -> bool:
         """Whether one more pair, as long as the others took, goes beyond the time."""
         spent = time.monotonic() - self._began
-        done = len(self._pairs)
+        done = len(self._pairs) - self._known
         return done > 0 and spent * (done + 1) / done > self._limit_s
 
     def _add_pair(self, naive: Worker, plan: Worker) -> Check | None:
@@ -136,7 +152,10 @@ class ParityProver:
         other = self._train(plan, self._plan, seed)
         pair = SeedPair(seed=seed, naive=curve_of(one), plan=curve_of(other))
         self._pairs.append(pair)
-        return judge_pair(one, other, seed)
+        against = judge_pair(one, other, seed)
+        if against is None:
+            self._note(PairTrained(plan=self._plan, steps=self._steps, pair=pair))
+        return against
 
     def _train(self, worker: Worker, plan: Plan, seed: int) -> messages.SeedTrained:
         return train_seed(

@@ -8,12 +8,13 @@ from hasten.measure.lab import Lab
 from hasten.records.curves import Curves
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.recipe import Confirmation
-from hasten.records.tuning import Aim, Worth
+from hasten.records.tuning import Aim, PartWeighed, PlanJudged, Worth
 from hasten.records.verdict import MemoryClaim, NumericsClaim, SpeedClaim
 from hasten.tune.ablate import ablate, idle
 from hasten.tune.confirm import claim_memory, claim_speed, confirm
 from hasten.tune.course import Course
 from hasten.tune.curves import CurveTrainer
+from hasten.tune.journal import Journal, Learnt
 from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
 from hasten.tune.spending import Stopwatch
@@ -51,12 +52,15 @@ class Settler:
         aim: Aim,
         watch: Stopwatch,
         course: Course,
+        journal: Journal,
+        learnt: Learnt,
     ) -> None:
         """``prover`` is a fresh one, of another seed than the search's. ``parity_s`` is what may
         be spent on training in another precision."""
         self._lab, self._prover, self._rungs = lab, prover, rungs
         self._floor, self._parity_s, self._aim = noise_floor, parity_s, aim
         self._watch, self._course = watch, course
+        self._journal, self._learnt = journal, learnt
 
     def settle(
         self,
@@ -130,21 +134,38 @@ class Settler:
         """The parts that do not make the plan slower; those that were kept for memory may."""
         self._course.enter("settling")
         with self._watch.over("ablation_s"):
-            worth = ablate(self._lab, plan, self._course.tell)
+            worth = self._weigh(plan)
             while not self._aim.minds_memory() and (useless := idle(worth)):
                 dropped[useless[0]] = "the plan is faster without it, once the others are there"
                 plan = plan.without(useless[0])
-                worth = ablate(self._lab, plan, self._course.tell)
+                worth = self._weigh(plan)
         return plan, worth
 
+    def _weigh(self, plan: Plan) -> tuple[Worth, ...]:
+        def note(worth: Worth) -> None:
+            self._journal.note(PartWeighed(plan=plan, worth=worth))
+
+        return ablate(self._lab, plan, self._course.tell, self._learnt.worth_of(plan), note)
+
     def _prove(self, plan: Plan, dropped: Collection[str]) -> NumericsClaim:
+        if (known := self._learnt.claim_of(plan)) is not None:
+            return known
         self._course.enter("proving")
         without = f", without {', '.join(dropped)}" if dropped else ""
         self._course.tell(f"proving that the training stays the same, from another seed{without}")
         with self._watch.over("proof_s"):
-            return prove_plan(
-                self._prover, self._lab, plan, self._rungs, self._parity_s, self._course.tell
+            claim = prove_plan(
+                self._prover,
+                self._lab,
+                plan,
+                self._rungs,
+                self._parity_s,
+                self._course.tell,
+                self._learnt.pairs_of(plan),
+                self._journal.note,
             )
+        self._journal.note(PlanJudged(plan=plan, claim=claim))
+        return claim
 
     def _train_curves(self, plan: Plan, claim: NumericsClaim) -> tuple[Curves, NumericsClaim]:
         """To look at; but where they speak against the claim, it does not hold."""
