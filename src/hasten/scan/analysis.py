@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 
 import msgspec
 
@@ -39,6 +41,7 @@ OF_TORCH = ("collate", ".backward()", "Dataset)", "DataLoader)", ".zero_grad(", 
 """What hardly anything but a file of a project that uses torch says."""
 OF_CONTAINERS = words("add append extend update get insert forward")
 """But for these the name of what they are called on may tell it."""
+ANYBODYS = EVERYBODYS - OF_CONTAINERS
 
 
 ALL_LINES = 1 << 30
@@ -115,11 +118,15 @@ class Rules:
     by_call: dict[str, list[Rule]]
     by_node: dict[type[ast.AST], list[Rule]]
     by_write: dict[str, list[Rule]]
+    mentioning: list[Rule]
+    """Those that a word gives away."""
 
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> "Rules":
-        found = cls({}, {}, {})
+        found = cls({}, {}, {}, [])
         for rule in rules:
+            if rule.mentions:
+                found.mentioning.append(rule)
             for name in rule.calls:
                 found.by_call.setdefault(name, []).append(rule)
             for node in rule.nodes:
@@ -185,7 +192,7 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     numbers = {id(function): number for number, function in enumerate(found.functions)}
     unique: dict[tuple[str, int], Candidate] = {}
     for each in sorted(
-        _candidates(_asked(found, rules), look, numbers, has_torch),
+        _candidates(_asked(found, rules, text), look, numbers, has_torch),
         key=lambda each: (each.line, each.column, each.code),
     ):
         unique.setdefault((each.code, each.line), each)
@@ -205,11 +212,17 @@ def _candidates(
     has_torch: bool,
 ) -> Iterator[Candidate]:
     for sites, rules in asked:
+        looped: list[Site] | None = None
         for rule in rules:
             if rule.needs_torch and not has_torch:
                 continue
+            looked_at = sites
+            if rule.in_loops:
+                if looped is None:
+                    looped = [site for site in sites if site.loop is not None]
+                looked_at = looped
             try:
-                for site in sites:
+                for site in looked_at:
                     for each in rule.check(site, look):
                         yield _candidate(each, rule, site, look, numbers)
             except (RecursionError, MemoryError):
@@ -232,13 +245,15 @@ def _imported(found: Outline) -> set[str]:
     return plain | set(found.imports.values())
 
 
-def _asked(found: Outline, rules: Rules) -> Iterable[tuple[list[Site], list[Rule]]]:
-    for name, sites in found.calls.items():
-        yield sites, rules.by_call[name]
-    for node, sites in found.nodes.items():
-        yield sites, rules.by_node[node]
-    for name, sites in found.writes.items():
-        yield sites, rules.by_write[name]
+def _asked(found: Outline, rules: Rules, text: str) -> Iterable[tuple[list[Site], list[Rule]]]:
+    """Places, with the rules that may find something there."""
+    out = {rule for rule in rules.mentioning if not any(word in text for word in rule.mentions)}
+    for sites, asked in chain(
+        ((sites, rules.by_call[name]) for name, sites in found.calls.items()),
+        ((sites, rules.by_node[node]) for node, sites in found.nodes.items()),
+        ((sites, rules.by_write[name]) for name, sites in found.writes.items()),
+    ):
+        yield sites, [rule for rule in asked if rule not in out]
 
 
 def _candidate(
@@ -327,15 +342,18 @@ def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     call: ast.Call = site.node
     function = site.function
     callees = [_callee(call.func, function, found)]
-    for each in call.args:
+    given: list[ast.expr] = call.args
+    if call.keywords:
+        given = [*given, *map(_value, call.keywords)]
+    for each in given:
         if each.__class__ in PASSED:
             callees.append(_passed(each, function, found))
-    for word in call.keywords:
-        if word.value.__class__ in PASSED:
-            callees.append(_passed(word.value, function, found))
     if isinstance(call.func, ast.Name) and call.func.id == "map" and call.args:
         callees.append(_callee(call.args[0], function, found))
     return [each for each in callees if each is not None]
+
+
+_value = attrgetter("value")
 
 
 def _callee(called: ast.expr, function: Function, found: Outline) -> tuple[str, str] | None:
@@ -352,7 +370,10 @@ def _callee(called: ast.expr, function: Function, found: Outline) -> tuple[str, 
         if base.id in found.imports:
             dotted = f"{found.imports[base.id]}.{called.attr}"
             return None if dotted.startswith(FOREIGN) else ("name", dotted)
-    if called.attr in EVERYBODYS and called.attr not in OF_CONTAINERS:
+        dotted = f"{base.id}.{called.attr}"
+        is_own = called.attr not in ANYBODYS and not dotted.startswith(FOREIGN)
+        return ("method", dotted) if is_own else None
+    if called.attr in ANYBODYS:
         return None
     if found.dotted(called).startswith(FOREIGN):
         return None

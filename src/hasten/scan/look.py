@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hasten.scan import vocabulary
 from hasten.scan.heat import Heats, Local
 from hasten.scan.lines import Lines
+from hasten.scan.nodes import walk
 from hasten.scan.outline import STEPS, Block, Function, Loop, Outline, Site
 from hasten.scan.values import TENSOR, Value, Values
 from hasten.scan.vocabulary import words
@@ -282,7 +283,7 @@ def is_constant(node: ast.AST | None, value: object) -> bool:
 
 def names_in(node: ast.AST) -> Iterator[str]:
     """All identifiers of a small expression."""
-    for each in ast.walk(node):
+    for each in walk(node):
         if isinstance(each, ast.Name):
             yield each.id
         elif isinstance(each, ast.Attribute):

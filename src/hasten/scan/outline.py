@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hasten.scan.nodes import walk
+
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 LoopNode = ast.For | ast.AsyncFor | ast.While | Comprehension
@@ -116,8 +118,8 @@ class Loop:
         target, _ = self.header()
         if target is None:
             return False
-        names = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
-        return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+        names = {each.id for each in walk(target) if isinstance(each, ast.Name)}
+        return any(isinstance(each, ast.Name) and each.id in names for each in walk(node))
 
     def holds(self, line: int) -> bool:
         """Whether a line is one of its header or its body."""

@@ -14,6 +14,7 @@ from hasten.records.scan import Fix, Safety
 from hasten.scan.edits import fix_of, insert_line_after, insert_line_before, replace_methods
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.usage import Above, Usage
 
@@ -208,7 +209,7 @@ def _has_an_end(loop: ast.AST) -> bool:
         return False
     return not any(
         isinstance(each, ast.Name) and each.id in ("range", "trange", "count")
-        for each in ast.walk(loop.iter)
+        for each in walk(loop.iter)
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hasten.scan.look import Look
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.trace import last_name, names
 
@@ -35,7 +36,7 @@ class Recurrence:
             follows_state -= written
             if read & made:
                 made |= written
-                for each in ast.walk(statement.value):
+                for each in walk(statement.value):
                     if isinstance(each, ast.Call) and _is_layer(each, made):
                         yield each
 
@@ -97,7 +98,7 @@ def _shifts(index: ast.expr, moment: str) -> bool:
         isinstance(each, ast.BinOp)
         and last_name(each.left) == moment
         and isinstance(each.right, ast.Constant)
-        for each in ast.walk(index)
+        for each in walk(index)
     )
 
 
@@ -106,7 +107,7 @@ def _indexed(loop: ast.For, moment: str) -> tuple[list[ast.Subscript], list[ast.
     read: list[ast.Subscript] = []
     written: list[ast.Subscript] = []
     for statement in loop.body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Subscript) and moment in names(node.slice):
                 (written if isinstance(node.ctx, ast.Store) else read).append(node)
     return read, written
@@ -129,7 +130,7 @@ def _takes_moments(loop: ast.For, moment: str) -> bool:
     """Whether ``x[:, t]`` is read, as opposed to ``self.layers[t](...)``."""
     reads = False
     for statement in loop.body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Subscript):
                 indexes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
                 if any(last_name(each) == moment for each in indexes):

@@ -51,6 +51,11 @@ class Rule(ABC):
     nodes: ClassVar[tuple[type[ast.AST], ...]] = ()
     writes: ClassVar[tuple[str, ...]] = ()
     """Attributes whose setting to look at: "benchmark" for ``cudnn.benchmark = True``."""
+    mentions: ClassVar[tuple[str, ...]] = ()
+    """Words of which one at least stands in a file where there is something to find; it saves
+    looking at all others. Empty for a rule that no word gives away."""
+    in_loops: ClassVar[bool] = False
+    """Whether only what stands in a loop of its function is looked at."""
     least: ClassVar[Heat] = Heat.STEP
     """How often a line must run to be worth a word."""
     severity: ClassVar[Severity | None] = None

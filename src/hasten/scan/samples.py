@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
 from hasten.scan.look import Look, argument, called_name, is_constant, keyword, receiver
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Class, Function, Loop, Site
 from hasten.scan.vocabulary import words
 
@@ -67,7 +68,7 @@ def indexed_only(function: Function | None) -> ast.Subscript | None:
     index = _index_of(function)
     first: ast.Subscript | None = None
     for statement in function.node.body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Call) and not _only_converts(node):
                 return None
             if isinstance(node, ast.For | ast.While | ast.With | ast.Try):
@@ -128,7 +129,7 @@ def _goes_over_array(site: Site, look: Look) -> bool:
 
 
 def _names(node: ast.AST, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
+    return any(isinstance(each, ast.Name) and each.id == name for each in walk(node))
 
 
 def _is_of_array(node: ast.Subscript) -> bool:

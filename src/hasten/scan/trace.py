@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Function, Loop, Site
 
 FOLLOWED = 8
@@ -50,7 +51,7 @@ def operands(node: ast.AST | None) -> list[ast.expr]:
 
 def names(node: ast.AST) -> Iterator[str]:
     """All plain names that are read in a small expression."""
-    for each in ast.walk(node):
+    for each in walk(node):
         if isinstance(each, ast.Name):
             yield each.id
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hasten.scan.look import Look, are_alternatives, called_name, is_within, names_in, receiver
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Block, Function, Loop, Site
 
 RANKS = re.compile(r"\b(DistributedDataParallel|init_process_group|Accelerator|Fabric)\b")
@@ -97,7 +98,7 @@ def window_of(step: Site, look: Look) -> Window | None:
 
 def _remainder(test: ast.expr, function: Function, look: Look) -> tuple[ast.expr, ast.expr | None]:
     """The condition, and what it takes a remainder of; a name in it is followed."""
-    for each in ast.walk(test):
+    for each in walk(test):
         if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod):
             return test, each.right
     if isinstance(test, ast.Name):

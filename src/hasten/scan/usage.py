@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from hasten.scan.look import Look
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Binding, Block, Function, Loop
 
 Above = tuple[ast.AST, ...]
@@ -39,7 +40,7 @@ class Usage:
         return not any(self._survives_errors(each) for each in self._blocks_around())
 
     def _is_used_by_other_scopes(self) -> bool:
-        for each in ast.walk(self._function.node):
+        for each in walk(self._function.node):
             if isinstance(each, ast.Global | ast.Nonlocal) and self.name in each.names:
                 return True
         return any(

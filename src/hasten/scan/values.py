@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from hasten.scan import vocabulary
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Binding, Class, Function, Outline, Site
 from hasten.scan.uses import tensor_parameters
 
@@ -635,7 +636,7 @@ def _mentions_tensor(annotation: ast.expr) -> bool:
     return any(
         (isinstance(each, ast.Name) and each.id.endswith("Tensor"))
         or (isinstance(each, ast.Attribute) and each.attr.endswith("Tensor"))
-        for each in ast.walk(annotation)
+        for each in walk(annotation)
     )
 
 

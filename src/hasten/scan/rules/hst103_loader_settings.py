@@ -35,6 +35,7 @@ class LoaderSettings(Rule):
     effort = "a minute"
     risk = "kept workers change the order of samples from the second epoch on"
     calls = ("*Loader", "__init__")
+    mentions = ("Loader",)
     least = Heat.ONCE
     severity: ClassVar[Severity | None] = "low"
     examples: ClassVar[tuple[str, ...]] = (

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import in_dataset
@@ -63,7 +64,7 @@ def split(df, parts):
         first = place.elts[0] if isinstance(place, ast.Tuple) and place.elts else place
         if not isinstance(first, ast.Name | ast.BinOp):
             return
-        names = {each.id for each in ast.walk(first) if isinstance(each, ast.Name)}
+        names = {each.id for each in walk(first) if isinstance(each, ast.Name)}
         if in_dataset(site):
             counted = bool(names & site.function.parameters.keys())
         else:
@@ -76,4 +77,4 @@ def _targets(loop: Loop) -> set[str]:
     target, _ = loop.header()
     if target is None:
         return set()
-    return {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return {each.id for each in walk(target) if isinstance(each, ast.Name)}

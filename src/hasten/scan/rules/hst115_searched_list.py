@@ -26,6 +26,7 @@ class SearchedList(Rule):
     verify = "Compare what both versions give from the same seed."
     risk = "drawing in another order gives other random numbers"
     nodes = (ast.Compare,)
+    in_loops = True
     least = Heat.ONCE
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_at, is_window, loop_over_data
@@ -133,9 +134,7 @@ def read(paths, model, loader):
             return False
         if is_window(value, target.id):
             return True
-        return isinstance(value, ast.BinOp) and any(
-            is_at(each, target.id) for each in ast.walk(value)
-        )
+        return isinstance(value, ast.BinOp) and any(is_at(each, target.id) for each in walk(value))
 
 
 def _gives_places(over: ast.expr, site: Site, look: Look) -> bool:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_at, loop_over_data
@@ -121,7 +122,7 @@ def fill(x, models, paths):
             read = [
                 each
                 for part in target.slice.elts[1:]
-                for each in ast.walk(part)
+                for each in walk(part)
                 if isinstance(each, ast.Subscript)
             ]
         else:
@@ -132,14 +133,14 @@ def fill(x, models, paths):
 
     def _is_array_arithmetic(self, value: ast.expr, place: str, site: Site, look: Look) -> bool:
         """Only of calls that work on whole arrays as well, on a row at the loop's place."""
-        calls = [each for each in ast.walk(value) if isinstance(each, ast.Call)]
+        calls = [each for each in walk(value) if isinstance(each, ast.Call)]
         if not all(self._takes_arrays(each, site, look) for each in calls):
             return False
         if not calls and not isinstance(value, ast.BinOp):
             return False
         if isinstance(site.node.target, ast.Tuple):
             return look.value(site.node.iter.args[0], site).kind in ("array", "tensor")
-        read = [each for each in ast.walk(value) if is_at(each, place)]
+        read = [each for each in walk(value) if is_at(each, place)]
         return bool(read) and all(look.value(each.value, site).kind != "list" for each in read)
 
     def _takes_arrays(self, call: ast.Call, site: Site, look: Look) -> bool:
@@ -165,5 +166,5 @@ def _goes_on(statement: ast.Assign, loop: ast.For, look: Look) -> bool:
         isinstance(each, ast.Subscript)
         and isinstance(each.ctx, ast.Load)
         and look.source(each.value) == name
-        for each in ast.walk(loop)
+        for each in walk(loop)
     )

@@ -7,6 +7,7 @@ from typing import ClassVar
 from hasten.records.scan import Severity
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -48,6 +49,6 @@ def rename(frame, models):
         if not isinstance(over, ast.Attribute) or over.attr != "columns":
             return
         for statement in site.node.body:
-            for each in ast.walk(statement):
+            for each in walk(statement):
                 if isinstance(each, ast.Call) and "fit" in called_name(each).split("_"):
                     yield Found(each, f"`{look.source(each.func)}` fits one column at a time")

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_at, is_window
@@ -72,7 +73,7 @@ def lengths(words, masks, weights):
         if isinstance(over, ast.Call) and called_name(over) == "range":
             if is_window(each, name):
                 return True
-            takes_row = any(is_at(part, name) for part in ast.walk(each))
+            takes_row = any(is_at(part, name) for part in walk(each))
         else:
             takes_row = look.value(over, site).kind in ("array", "tensor")
         return takes_row and self._is_numeric(each, look)

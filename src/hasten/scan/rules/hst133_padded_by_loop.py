@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -57,7 +58,7 @@ def collate(rows):
             "zip",
         ):
             return
-        places = {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+        places = {each.id for each in walk(node.target) if isinstance(each, ast.Name)}
         for statement in node.body:
             target = statement.targets[0] if isinstance(statement, ast.Assign) else None
             if isinstance(target, ast.Subscript) and _is_start_of_row(target, places):

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name, loop_of
@@ -93,13 +94,11 @@ def _taken(node: ast.For | ast.ListComp, held: str, look: Look) -> ast.Subscript
                 look.source(sample.value) == held
             ):
                 uses = [
-                    each
-                    for each in ast.walk(node)
-                    if isinstance(each, ast.Name) and each.id == name
+                    each for each in walk(node) if isinstance(each, ast.Name) and each.id == name
                 ]
                 parts = [
                     each
-                    for each in ast.walk(node)
+                    for each in walk(node)
                     if isinstance(each, ast.Subscript) and last_name(each.value) == name
                 ]
                 return sample if len(uses) == 2 and len(parts) == 1 else None
@@ -112,7 +111,7 @@ def _taken(node: ast.For | ast.ListComp, held: str, look: Look) -> ast.Subscript
 
 def _sample_of(node: ast.expr, held: str, look: Look) -> ast.Subscript | None:
     """``x[i]`` of ``x[i][1]``."""
-    for each in ast.walk(node):
+    for each in walk(node):
         match each:
             case ast.Subscript(value=ast.Subscript() as sample) if (
                 look.source(sample.value) == held

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, argument, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -63,6 +64,6 @@ def _is_first(site: Site) -> bool:
                 return True
             return any(
                 isinstance(each, ast.Subscript) and each.value is site.parent
-                for each in ast.walk(site.statement)
+                for each in walk(site.statement)
             )
     return False

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_at
@@ -78,7 +79,7 @@ class Layers(torch.nn.Module):
         if look.is_compiled(site.function):
             return
         name = look.source(held)
-        inside = [each for statement in node.body for each in ast.walk(statement)]
+        inside = [each for statement in node.body for each in walk(statement)]
         if not all(map(_is_little, inside)) or not any(map(_decides, inside)):
             return
         if any(is_at(each, node.target.id) and look.source(each.value) == name for each in inside):
@@ -101,7 +102,7 @@ def _decides(node: ast.AST) -> bool:
 
 def _measured(over: ast.expr) -> ast.expr | None:
     """``x`` of ``range(len(x) - 1)`` and ``range(x.shape[0])``."""
-    for each in ast.walk(over):
+    for each in walk(over):
         match each:
             case ast.Call(func=ast.Name(id="len"), args=[held]):
                 return held

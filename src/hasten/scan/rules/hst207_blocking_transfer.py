@@ -8,6 +8,7 @@ from hasten.records.scan import Fix
 from hasten.scan.edits import add_keyword, fix_of
 from hasten.scan.heat import bare
 from hasten.scan.look import Look, argument, is_constant, keyword, receiver
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.values import DEPTH, moves_to_device
@@ -216,5 +217,5 @@ def _is_rebound(name: str, statement: ast.stmt) -> bool:
     return any(
         isinstance(each, ast.Name) and each.id == name
         for target in statement.targets
-        for each in ast.walk(target)
+        for each in walk(target)
     )

@@ -17,6 +17,7 @@ class ScalarWrites(Rule):
     why = "Every element that is written is a launch and a copy of its own."
     instead = "Fill an array or a list on the host and copy it once."
     nodes = (ast.Assign,)
+    in_loops = True
     least = Heat.ONCE
     examples: ClassVar[tuple[str, ...]] = (
         """\

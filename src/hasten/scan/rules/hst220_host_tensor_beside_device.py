@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.vocabulary import words
@@ -66,9 +67,10 @@ class Contrast(nn.Module):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call = site.node
-        if not look.makes_tensor(call) or look.prepares_data(site) or _is_used_up(site):
+        if not look.makes_tensor(call) or look.prepares_data(site):
             return
-        if any(self._is_size(each, site, look) for each in _sizes(call)) and not _moves_later(site):
+        is_sized = any(self._is_size(each, site, look) for each in _sizes(call))
+        if is_sized and not _is_used_up(site) and not _moves_later(site):
             yield Found(call, f"`{look.source(call)}` lies on the host")
 
     def _is_size(self, node: ast.expr, site: Site, look: Look) -> bool:
@@ -112,7 +114,7 @@ def _is_used_up(site: Site) -> bool:
     statement = site.statement
     return isinstance(site.parent, ast.Subscript) or any(
         called_name(each) in USES_UP and _begins(each, site.node)
-        for each in ast.walk(statement)
+        for each in walk(statement)
         if isinstance(each, ast.Call)
     )
 

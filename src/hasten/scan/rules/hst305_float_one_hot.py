@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name, is_constant, keyword, receiver
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_given, last_name
@@ -71,7 +72,7 @@ def _is_cast(site: Site) -> bool:
         return True
     return cast.attr in ("to", "type") and any(
         last_name(each).startswith(("float", "dtype"))
-        for outer in ast.walk(site.statement)
+        for outer in walk(site.statement)
         if isinstance(outer, ast.Call) and outer.func is cast
         for each in outer.args
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name, names, siblings
@@ -67,7 +68,7 @@ class Loss(torch.nn.Module):
         line = site.statement.lineno
         for statement in _around(site):
             if line < statement.lineno <= line + REACH:
-                for node in ast.walk(statement):
+                for node in walk(statement):
                     if isinstance(node, ast.AugAssign):
                         read = [node.value]
                     elif isinstance(node, ast.BinOp) and isinstance(node.op, ELEMENTWISE):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import FOLLOWED, following, last_given, last_name, operands
@@ -187,7 +188,7 @@ def _is_transposed(node: ast.expr, function: Function) -> bool:
 def _product_with(softmax: ast.expr, site: Site) -> ast.expr | None:
     """The product of the weights and the values."""
     for statement in (site.statement, *following(site)[:NEARBY]):
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.expr) and _is_product(node):
                 first = next(iter(_factors(node)), None)
                 if _comes_from(first, softmax, site.function):

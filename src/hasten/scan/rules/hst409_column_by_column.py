@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.recurrence import handed_on
 from hasten.scan.rule import Found, Rule
@@ -33,6 +34,7 @@ class ColumnByColumn(Rule):
     risk = "rounding: sums are taken in another order"
     effort = "an hour"
     nodes = (ast.Subscript,)
+    in_loops = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -131,7 +133,7 @@ def _hands_on_tensor(loop: Loop, look: Look) -> bool:
 
 
 def _all_names(node: ast.expr) -> Iterator[str]:
-    for each in ast.walk(node):
+    for each in walk(node):
         name = last_name(each)
         if name:
             yield name.lower()

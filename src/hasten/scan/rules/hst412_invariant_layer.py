@@ -22,6 +22,7 @@ class InvariantLayer(Rule):
     instead = "Call it once before the loop."
     effort = "a minute"
     nodes = (ast.Assign,)
+    in_loops = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

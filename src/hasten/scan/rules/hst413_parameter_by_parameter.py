@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name, names, operands
@@ -119,7 +120,7 @@ def _with_kernels(body: list[ast.stmt], targets: set[str]) -> Iterator[ast.stmt]
 def _computes(statement: ast.stmt, targets: set[str]) -> bool:
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
         return False
-    for each in ast.walk(statement.value):
+    for each in walk(statement.value):
         is_kernel = _is_arithmetic(each) or called_name(each) in KERNELS
         if is_kernel and targets & set(names(each)):
             return True

@@ -8,6 +8,7 @@ from typing import ClassVar
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, is_constant, receiver
 from hasten.scan.models import is_model_call
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import calls_in, derived, last_name, loop_of, names, operands
@@ -136,7 +137,7 @@ def _parts(loop: Loop, counted: str) -> set[str]:
 
 def _takes_sample(node: ast.AST, counted: str) -> bool:
     return any(
-        isinstance(part, ast.Subscript) and counted in names(part.slice) for part in ast.walk(node)
+        isinstance(part, ast.Subscript) and counted in names(part.slice) for part in walk(node)
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name, is_constant, receiver
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import following, last_name, names, operands
@@ -71,7 +72,7 @@ def _one_hot(site: Site) -> str:
 
 
 def _uses(statement: ast.stmt, name: str) -> Iterator[ast.expr]:
-    for node in ast.walk(statement):
+    for node in walk(statement):
         match node:
             case ast.BinOp(op=ast.MatMult()) if last_name(node.left) == name:
                 yield node

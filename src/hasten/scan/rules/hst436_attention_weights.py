@@ -23,6 +23,7 @@ class AttentionWeightsAsked(Rule):
     risk = "rounding: sums are taken in another order"
     effort = "a minute"
     nodes = (ast.Assign,)
+    mentions = ("need_weights", "MultiheadAttention")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -45,7 +46,7 @@ class Loss(torch.nn.Module):
         said = look.source(node)
         if look.source(site.statement).count(said) < 2 or not look.value(node, site).is_tensor:
             return
-        again = [each for each in ast.walk(site.statement) if _is_read(each, said, look)]
+        again = [each for each in walk(site.statement) if _is_read(each, said, look)]
         if len(again) > 1:
             yield Found(site.statement, f"`{said}` is selected {len(again)} times")
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, names_in
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import is_distributed
@@ -138,16 +139,14 @@ def main(model, loader, optimizer):
 
 
 def _checks_numbers(test: ast.expr) -> bool:
-    return any(
-        isinstance(each, ast.Call) and called_name(each) in CHECKS for each in ast.walk(test)
-    )
+    return any(isinstance(each, ast.Call) and called_name(each) in CHECKS for each in walk(test))
 
 
 def _compares_tensor(test: ast.expr, site: Site, look: Look) -> bool:
     """``kl > bound``, of a name that was computed here."""
     return any(
         isinstance(each, ast.Name) and look.value(each, site).kind == "tensor"
-        for part in ast.walk(test)
+        for part in walk(test)
         if isinstance(part, ast.Compare)
         for each in (part.left, *part.comparators)
     )

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import RANK_WORDS, is_rank_guard
@@ -92,7 +93,7 @@ def _chooses_a_rank(site: Site, look: Look) -> bool:
         and each.lineno < site.node.lineno
         and isinstance(each.body[-1], ast.Return | ast.Continue)
         and is_rank_guard(each.test)
-        for each in ast.walk(site.function.node)
+        for each in walk(site.function.node)
     )
 
 

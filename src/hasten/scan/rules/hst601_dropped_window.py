@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, names_in
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import Window, optimizer_steps, steps_optimizer, window_of
@@ -150,9 +151,9 @@ def _ends(loop: Loop) -> bool:
 
 
 def _minds_the_last(test: ast.expr) -> bool:
-    either = any(isinstance(each, ast.Or) for each in ast.walk(test))
+    either = any(isinstance(each, ast.Or) for each in walk(test))
     calls = any(
-        isinstance(each, ast.Call) and called_name(each) not in ("int",) for each in ast.walk(test)
+        isinstance(each, ast.Call) and called_name(each) not in ("int",) for each in walk(test)
     )
     return either or calls or any(LAST.search(each) for each in names_in(test))
 

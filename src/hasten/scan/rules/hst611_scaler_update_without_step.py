@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, is_within, receiver
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import is_scaler
@@ -75,7 +76,7 @@ def _is_now_and_then(step: Site, update: Site) -> bool:
     """Whether the step has a condition with a remainder that the update has not."""
     return any(
         isinstance(block.node, ast.If)
-        and any(isinstance(each, ast.Mod) for each in ast.walk(block.node.test))
+        and any(isinstance(each, ast.Mod) for each in walk(block.node.test))
         and not is_within(update, block)
         for block in (step.block.outwards() if step.block is not None else ())
     )

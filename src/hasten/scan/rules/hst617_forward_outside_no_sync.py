@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.vocabulary import words
@@ -68,7 +69,7 @@ def train(model, loader, optimizer, accelerator, k):
         called = {
             called_name(each)
             for inner in statement.body
-            for each in ast.walk(inner)
+            for each in walk(inner)
             if isinstance(each, ast.Call)
         }
         if called & {"backward", "manual_backward"} and called <= PLAIN:

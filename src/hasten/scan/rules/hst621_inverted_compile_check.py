@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, is_constant, names_in
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -21,6 +22,7 @@ class InvertedCompileCheck(Rule):
     effort = "a minute"
     verify = "See that `torch._dynamo.utils.counters` is not empty after a step."
     calls = ("isinstance", "hasattr")
+    mentions = ("OptimizedModule", "_orig_mod", "compile")
     least = Heat.ONCE
     severity = "medium"
     examples: ClassVar[tuple[str, ...]] = (
@@ -79,7 +81,7 @@ def build(model):
             inverted = any(
                 isinstance(each, ast.Call) and look.dotted(each.func) == "torch.compile"
                 for part in statement.body
-                for each in ast.walk(part)
+                for each in walk(part)
             )
         else:
             inverted = isinstance(site.parent, ast.BoolOp | ast.UnaryOp) and _wants_to_compile(

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, names_in
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -76,9 +77,9 @@ def block_size():
         if not FAST_PATHS.search(look.text_of(site.function)):
             return
         told = _names_that_tell(site)
-        for each in ast.walk(site.function.node):
+        for each in walk(site.function.node):
             if isinstance(each, ast.Compare) and len(each.ops) == 1:
-                about = any(part is site.node for part in ast.walk(each.left))
+                about = any(part is site.node for part in walk(each.left))
                 if (about or told & {*names_in(each.left)}) and _leaves_out(each, look):
                     yield Found(each, f"`{look.source(each)}` leaves out devices that could")
 
@@ -88,7 +89,7 @@ def _names_that_tell(site: Site) -> set[str]:
     told: set[str] = set()
     start = site.node
     for name, bindings in site.function.bindings.items():
-        if any(each.value is not None and start in ast.walk(each.value) for each in bindings):
+        if any(each.value is not None and start in walk(each.value) for each in bindings):
             told.add(name)
     for name, bindings in site.function.bindings.items():
         if any(each.value is not None and told & {*names_in(each.value)} for each in bindings):

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, argument, called_name, is_constant, keyword
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -104,7 +105,7 @@ def _imports_backends(node: ast.ImportFrom) -> bool:
 
 def _lists_of_one(look: Look) -> Iterator[ast.expr]:
     """Of the whole file: backends are often kept in a setting and used elsewhere."""
-    for each in ast.walk(look.outline.tree):
+    for each in walk(look.outline.tree):
         if isinstance(each, ast.List | ast.Tuple) and _is_one(each):
             yield each
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, is_constant, keyword, receiver
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import last_name
@@ -87,7 +88,7 @@ def _is_made_of_itself(site: Site, names: set[str]) -> bool:
     value = getattr(site.statement, "value", None)
     return value is not None and any(
         isinstance(each, ast.Name | ast.Attribute) and last_name(each) in names
-        for each in ast.walk(value)
+        for each in walk(value)
     )
 
 

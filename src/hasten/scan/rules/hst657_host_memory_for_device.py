@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, names_in
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -60,7 +61,7 @@ def relieve():
 
 def _asks_the_host(test: ast.expr, site: Site, look: Look) -> bool:
     asked = {*names_in(test)}
-    for each in ast.walk(test):
+    for each in walk(test):
         if isinstance(each, ast.Name):
             asked |= {*names_in(look.values.given(each, site.function) or each)}
     return bool(asked & HOST)

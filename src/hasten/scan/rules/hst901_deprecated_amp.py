@@ -63,12 +63,15 @@ def run(model, x):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         node = site.node
-        message = f"`{look.source(node)}` is deprecated"
         if isinstance(node, ast.ImportFrom):
             if f"{node.module}." in OLD and not node.level:
-                yield Found(node, message, _rename_import(node, look))
+                yield Found(node, _message(node, look), _rename_import(node, look))
         elif look.dotted(node.func).startswith(OLD):
-            yield Found(node, message, _rename_call(node, look))
+            yield Found(node, _message(node, look), _rename_call(node, look))
+
+
+def _message(node: ast.AST, look: Look) -> str:
+    return f"`{look.source(node)}` is deprecated"
 
 
 def _rename_call(call: ast.Call, look: Look) -> Fix | None:
