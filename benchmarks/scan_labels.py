@@ -43,7 +43,7 @@ class Tally:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--half", choices=["building", "practice", "final"], required=True)
+    parser.add_argument("--half", choices=["building", "practice", "fresh", "final"], required=True)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--package", help="only this one")
     parser.add_argument("--rule", default="", help="only codes that begin so")
