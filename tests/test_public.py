@@ -36,6 +36,7 @@ COMMANDS = {
         "--fix",
         "--unsafe",
         "--diff",
+        "--prove",
         "--json",
     ],
     "train": [

@@ -12,7 +12,7 @@ from hasten.cli.output import print_json, print_rich, print_text
 from hasten.errors import HastenError
 
 if TYPE_CHECKING:
-    from hasten.records.scan import ScanReport
+    from hasten.records.scan import FixReport, ScanReport
     from hasten.scan.gather import Means
     from hasten.scan.settings import Project
 
@@ -38,6 +38,9 @@ EVERY = 20
 @click.option("--fix", is_flag=True, help="Make the fixes that change nothing else.")
 @click.option("--unsafe", is_flag=True, help="With --fix or --diff: also those to look at first.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
+@click.option(
+    "--prove", metavar="TASK", help="Only fixes that train TASK alike, and faster; this runs it."
+)
 @as_json
 @click.pass_context
 def scan(
@@ -49,12 +52,13 @@ def scan(
     fix: bool,
     unsafe: bool,
     diff: bool,
+    prove: str | None,
     as_json: bool,
 ) -> None:
     """Name what in the source code under PATHS costs time or memory.
 
-    Nothing of it is run or imported. The default is the folder you are in; settings are those of
-    [tool.hasten.scan] in its pyproject.toml. `hasten explain HST201` says all of a rule.
+    Nothing of it is run or imported, but by --prove. The default is the folder you are in; settings
+    are those of [tool.hasten.scan] in its pyproject.toml. `hasten explain HST201` tells of a rule.
 
     Exit 0: nothing found, or left to fix. 1: something is. 2: a fault.
     """
@@ -62,15 +66,24 @@ def scan(
     told = "json" if as_json else format_
     project = _project(asked, select, ignore)
     if fix or diff:
-        context.exit(_fix(asked, project, told, unsafe=unsafe, diff=diff))
-    if unsafe:
-        raise HastenError("--unsafe alone does nothing.", fix="Give --fix or --diff with it.")
+        context.exit(_fix(asked, project, told, prove, unsafe=unsafe, diff=diff))
+    for name, given in (("--unsafe", unsafe), ("--prove", prove is not None)):
+        if given:
+            raise HastenError(f"{name} alone does nothing.", fix="Give --fix or --diff with it.")
     report = _scan(asked, project)
     _print(report, told)
     context.exit(1 if report.findings else 0)
 
 
-def _fix(paths: Sequence[Path], project: "Project", told: str, *, unsafe: bool, diff: bool) -> int:
+def _fix(
+    paths: Sequence[Path],
+    project: "Project",
+    told: str,
+    prove: str | None,
+    *,
+    unsafe: bool,
+    diff: bool,
+) -> int:
     """The exit code."""
     from hasten.report.scan_fixes import fix_card
     from hasten.scan.fix import fix
@@ -79,8 +92,11 @@ def _fix(paths: Sequence[Path], project: "Project", told: str, *, unsafe: bool, 
         raise HastenError(
             f"Fixes are not told as {told}.", fix="Leave out --format, or give text or json."
         )
-    with _means(project) as means:
-        report = fix(paths, project, means, unsafe=unsafe, write=not diff)
+    if prove is not None:
+        report = _prove(paths, project, prove, unsafe=unsafe, diff=diff)
+    else:
+        with _means(project) as means:
+            report = fix(paths, project, means, unsafe=unsafe, write=not diff)
     if told == "json":
         print_json(report)
     elif diff:
@@ -88,6 +104,32 @@ def _fix(paths: Sequence[Path], project: "Project", told: str, *, unsafe: bool, 
     else:
         print_rich(fix_card(report))
     return 1 if report.left or (diff and report.differences) else 0
+
+
+def _prove(
+    paths: Sequence[Path], project: "Project", task: str, *, unsafe: bool, diff: bool
+) -> "FixReport":
+    """The fixes that a task proves. Where only a difference goes to stdout, stderr has why."""
+    from rich.console import Console
+
+    from hasten.report.progress import Progress
+    from hasten.report.scan_fixes import trial_line
+    from hasten.scan.fix import survey_tree
+    from hasten.scan.proposal import Proposal
+    from hasten.task.names import refuse_unknown
+    from hasten.tune.prove_fixes import prove_fixes
+
+    refuse_unknown(task)
+    with _means(project) as means:
+        proposal = Proposal(survey_tree(paths, project, means), paths, unsafe=unsafe)
+    with Progress(Console(stderr=True)) as progress:
+        return prove_fixes(
+            task,
+            proposal,
+            write=not diff,
+            tell=progress.tell,
+            note=lambda trial: progress.note(trial_line(trial)) if diff else None,
+        )
 
 
 def _project(paths: Sequence[Path], select: str | None, ignore: str | None) -> "Project":

@@ -23,9 +23,11 @@ from hasten.host.forked import die_with
 from hasten.measure import digests, messages, numerics
 from hasten.measure.blocks import has_workers, prefetched, time_block, timed_steps, warm
 from hasten.measure.ceilings import measure_ceilings
+from hasten.measure.edited import read_instead
 from hasten.measure.evaluation import Evaluation, techniques_in_evaluation
 from hasten.measure.export import export_trace
 from hasten.measure.launches import count_launches
+from hasten.measure.line_watch import watch_lines
 from hasten.measure.loading import measure_loading
 from hasten.measure.peak import measure_peak
 from hasten.measure.phases import measure_phases
@@ -78,6 +80,8 @@ class Child:
                 return self._describe(request)
             case messages.Start():
                 return self._start(request)
+            case messages.WatchLines():
+                return watch_lines(lambda: self._build(request.task, request.seed), request)
             case messages.Warm():
                 return self._warm(request.steps)
             case messages.TimeBlock():
@@ -187,6 +191,8 @@ class Child:
         )
 
     def _start(self, request: messages.Start) -> messages.Started:
+        if request.edited:
+            read_instead(request.edited)
         if request.proof is not None:
             numerics.make_deterministic()
         self._load(request.task, request.seed)

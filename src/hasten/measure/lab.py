@@ -3,7 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -32,9 +32,11 @@ class Subject:
     plan: Plan = NAIVE
     evaluated_rows: int | None = None
     """Its model in evaluation, by calls of so many rows, 0 for the task's batch; None trains."""
+    edited: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Source files, and the files that are read in their place."""
 
     def __str__(self) -> str:
-        return self.task
+        return f"{self.task} with other lines" if self.edited else self.task
 
 
 class Lab:
@@ -94,6 +96,26 @@ class Lab:
             described = worker.ask(request, messages.Described)
             self._forks = self._forks and not described.sets_variables
             return described
+        except WorkerFailure as failure:
+            raise failure.as_error() from failure
+        finally:
+            worker.close()
+
+    def lines_run(self, files: Sequence[Path]) -> dict[Path, frozenset[int]]:
+        """Lines of these files that the task runs, where it is imported and built and in some
+        steps; of one that is not imported there are none."""
+        named = {str(each): each for each in files}
+        worker = self.worker()
+        try:
+            request = messages.WatchLines(
+                task=self.task,
+                seed=self.seed,
+                files=tuple(named),
+                steps=WARM_STEPS,
+                log=str(self.folder / "lines.log"),
+            )
+            ran = worker.ask(request, messages.LinesRan).lines
+            return {path: frozenset(ran[name]) for name, path in named.items()}
         except WorkerFailure as failure:
             raise failure.as_error() from failure
         finally:
@@ -220,6 +242,7 @@ class Lab:
             proof=proof,
             evaluated_rows=one.evaluated_rows,
             watch_masks=watch_masks,
+            edited=dict(one.edited),
         )
 
 

@@ -66,12 +66,30 @@ class Start(Request, frozen=True, kw_only=True):
     """Steps are calls of the model in evaluation, of so many rows; 0: of the task's batch."""
     watch_masks: bool = False
     """Count what dropout layers keep, for ``Repeat``."""
+    edited: dict[str, str] = msgspec.field(default_factory=dict)
+    """Source files, and the files that are read in their place. All of a process's life."""
 
 
 class Started(Reply, frozen=True, kw_only=True):
     applied: tuple[Applied, ...]
     state: dict[str, str]
     """Digest of every tensor, of the optimizers and of the random generators, before step 1."""
+
+
+class WatchLines(Request, frozen=True, kw_only=True):
+    """Import and build the task and run some steps: which lines of these files run?"""
+
+    task: str
+    seed: int
+    files: tuple[str, ...]
+    steps: int
+    log: str
+    """A file to note them in: processes of a loader run lines too."""
+
+
+class LinesRan(Reply, frozen=True, kw_only=True):
+    lines: dict[str, tuple[int, ...]]
+    """Of each of the files; none where it was not even imported."""
 
 
 class Warm(Request, frozen=True, kw_only=True):
@@ -399,6 +417,7 @@ class Failed(Reply, frozen=True, kw_only=True):
 AnyRequest = (
     Describe
     | Start
+    | WatchLines
     | Warm
     | TimeBlock
     | MeasurePhases
@@ -422,6 +441,7 @@ AnyRequest = (
 AnyReply = (
     Described
     | Started
+    | LinesRan
     | Warmed
     | Block
     | Measured

@@ -2,12 +2,18 @@
 
 from typing import Literal
 
+from hasten.records.environment import Environment
 from hasten.records.finding import Place
 from hasten.records.record import Record
+from hasten.records.verdict import Comparison, NumericsClaim, SpeedClaim
 
 Severity = Literal["high", "medium", "low", "info"]
 Safety = Literal["safe", "unsafe", "display"]
 """Safe: the program does the same. Unsafe: look at it first. Display: to be written by hand."""
+FixOutcome = Literal[
+    "kept", "not_faster", "slower", "not_the_same", "not_proven", "not_run", "not_tried"
+]
+"""Of fixes that are to be proven. Only those that are kept are written."""
 
 
 class Edit(Record, frozen=True, kw_only=True):
@@ -132,6 +138,29 @@ class AppliedFix(Record, frozen=True, kw_only=True):
     about: str
 
 
+class FixTrial(Record, frozen=True, kw_only=True):
+    """Fixes that were held against the training without them."""
+
+    fixes: tuple[AppliedFix, ...]
+    together: bool
+    """All that the task runs; else one group, on top of those that were kept before it."""
+    outcome: FixOutcome
+    why: str
+    numerics: NumericsClaim | None = None
+    speed: SpeedClaim | None = None
+
+
+class FixProof(Record, frozen=True, kw_only=True):
+    """What became of fixes that had to leave a training the same and make it faster."""
+
+    task: str
+    trials: tuple[FixTrial, ...]
+    environment: Environment | None = None
+    """None where there was nothing to fix, and the task was not run."""
+    control: Comparison | None = None
+    """The task against itself, as it was: what difference is none. None where nothing was timed."""
+
+
 class FixReport(Record, frozen=True, kw_only=True):
     """What was changed, or would be."""
 
@@ -149,3 +178,5 @@ class FixReport(Record, frozen=True, kw_only=True):
     """Fixes that were not made because others of their group cannot be."""
     left: tuple[CodeFinding, ...]
     """What is still found."""
+    proof: FixProof | None = None
+    """Where only fixes that are proven were to be made."""

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from hasten.records.parity import ParityFigure
 from hasten.records.report import ProofReport
-from hasten.records.verdict import SpeedClaim, Verdict
+from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
 from hasten.report.bench import beside_it
 from hasten.report.text import printable
 from hasten.report.tuning import peak_of_a_step
@@ -20,13 +20,10 @@ STYLES: dict[Verdict, str] = {
 def proof_card(report: ProofReport) -> RenderableType:
     lines: list[RenderableType] = [_headline(report.verdict, printable(report.why))]
     if report.speed is not None:
-        lines += [_figures(report.speed), *beside_it(report.speed)]
+        lines += [figures_of(report.speed), *beside_it(report.speed)]
     if report.memory is not None:
         lines.append(Text(f"  peak of a step: {peak_of_a_step(report.memory)}"))
-    lines += [
-        Text(f"  {check.name}: {check.verdict.replace('_', ' ')}, {printable(check.why)}")
-        for check in report.numerics.checks
-    ]
+    lines += checks_of(report.numerics)
     if report.numerics.parity is not None:
         lines += [Text(f"    {_figure(each)}") for each in report.numerics.parity.figures]
     lines += [Text(f"  made on another machine: {printable(d)}") for d in report.differences]
@@ -46,7 +43,14 @@ def _headline(verdict: Verdict, text: str) -> Text:
     return word.append(f"  {text}", style="not bold default")
 
 
-def _figures(speed: SpeedClaim) -> Text:
+def checks_of(numerics: NumericsClaim) -> list[Text]:
+    return [
+        Text(f"  {check.name}: {check.verdict.replace('_', ' ')}, {printable(check.why)}")
+        for check in numerics.checks
+    ]
+
+
+def figures_of(speed: SpeedClaim) -> Text:
     return Text(
         f"  {speed.ratio:.3f}x, 99 % interval {speed.low:.3f}x to {speed.high:.3f}x"
         f" ({speed.a_rows_per_s:,.0f} -> {speed.b_rows_per_s:,.0f} rows/s);"

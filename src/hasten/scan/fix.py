@@ -26,13 +26,19 @@ def fix(
     write: bool = True,
 ) -> FixReport:
     """Without ``write`` only the differences are told."""
-    means = means or Means(Cache(None, ""))
-    found = survey(paths, project or Project(Path.cwd()), means)
-    means.cache.save()
-    tree = Surveyed(found)
+    tree = survey_tree(paths, project, means)
     findings = tree.look({})
     sources, refused = tree.sources(findings)
     return fix_files(sources, findings, tree.look, paths, refused, unsafe=unsafe, write=write)
+
+
+def survey_tree(
+    paths: Sequence[Path], project: Project | None = None, means: Means | None = None
+) -> "Surveyed":
+    means = means or Means(Cache(None, ""))
+    found = survey(paths, project or Project(Path.cwd()), means)
+    means.cache.save()
+    return Surveyed(found)
 
 
 class Surveyed:

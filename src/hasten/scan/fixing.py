@@ -79,7 +79,7 @@ def _round(texts: Mapping[str, str], fixed: Fixed, safeties: frozenset[Safety]) 
             continue
         before = fixed.texts.get(path, texts[path])
         groups = ready(found, safeties)[0]
-        after, made = _fixed_once(before, groups)
+        after, made = fixed_once(before, groups)
         if after != before:
             changed[path] = fixed.texts[path] = after
             fixed.findings += made
@@ -101,7 +101,7 @@ def _give_up(path: str, fixed: Fixed, why: str) -> None:
     fixed.findings = [each for each in fixed.findings if each.path != path]
 
 
-def _fixed_once(text: str, groups: Sequence[list[CodeFinding]]) -> tuple[str, list[CodeFinding]]:
+def fixed_once(text: str, groups: Sequence[list[CodeFinding]]) -> tuple[str, list[CodeFinding]]:
     """With as many groups as go together; the text itself where not one can be fixed."""
     lines = Lines(text)
     taken: list[Span] = []
@@ -115,7 +115,7 @@ def _fixed_once(text: str, groups: Sequence[list[CodeFinding]]) -> tuple[str, li
     if _parses(after):
         return after, made
     for group in groups if len(groups) > 1 else ():
-        after, made = _fixed_once(text, [group])  # two that are right may together be wrong
+        after, made = fixed_once(text, [group])  # two that are right may together be wrong
         if made:
             return after, made
     return text, []

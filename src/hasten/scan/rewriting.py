@@ -1,5 +1,5 @@
 """Fixes files: only those that were given, only if they are still as they were read, whole or not
-at all, and with every byte that no fix touches."""
+at all, and with every byte that no fix touches. Several can be fixed all or none."""
 
 import os
 import stat
@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hasten.errors import HastenError
 from hasten.host.files import write_atomically
 from hasten.records.scan import AppliedFix, CodeFinding, FixReport
-from hasten.scan.fixing import Look, allowed, by_path, fix_texts, ready
+from hasten.scan.fixing import Fixed, Look, allowed, by_path, fix_texts, ready
 from hasten.scan.patch import difference
 from hasten.scan.reading import decode, encoding_of
 
@@ -57,25 +58,60 @@ def fix_files(
     fixed = fix_texts(texts, findings, look, unsafe=unsafe)
     refused = {**refused, **fixed.refused}
     for path, text in fixed.texts.items():
-        why = _put(sources[path], text, roots, write=write)
+        why = put(sources[path], text, roots, write=write)
         if why:
             refused[path] = why
     undone = {path: texts[path] for path in fixed.texts if path in refused}
-    left = tuple(look(undone) if undone else fixed.left)
+    fixed.left = look(undone) if undone else fixed.left
+    return fix_report(sources, fixed, refused, unsafe=unsafe, write=write)
+
+
+def fix_report(
+    sources: Mapping[str, Source],
+    fixed: Fixed,
+    refused: Mapping[str, str],
+    *,
+    unsafe: bool,
+    write: bool,
+) -> FixReport:
+    left = tuple(fixed.left)
     unsafe_ones = 0 if unsafe else _count(left, unsafe=True) - _count(left, unsafe=False)
     return FixReport(
-        fixed=tuple(_applied(each) for each in fixed.findings if each.path not in refused),
+        fixed=tuple(applied(each) for each in fixed.findings if each.path not in refused),
         differences={
-            path: difference(path, texts[path], text)
+            path: difference(path, sources[path].text, text)
             for path, text in sorted(fixed.texts.items())
             if path not in refused
         },
-        refused=refused,
+        refused=dict(refused),
         written=write,
         unsafe=unsafe_ones,
         held_back=sum(ready(found, allowed(unsafe=unsafe))[1] for found in by_path(left).values()),
         left=left,
     )
+
+
+def put_all(
+    sources: Mapping[str, Source], texts: Mapping[str, str], roots: Sequence[Path]
+) -> dict[str, str]:
+    """Writes all of the texts or none; says why not. What ends it halfway leaves none written."""
+    reasons = {path: put(sources[path], text, roots, write=False) for path, text in texts.items()}
+    refused = {path: why for path, why in reasons.items() if why}
+    if refused:
+        return refused
+    begun: list[str] = []
+    done = False
+    try:
+        for path, text in texts.items():
+            begun.append(path)
+            why = put(sources[path], text, roots, write=True)
+            if why:
+                return {path: why}
+        done = True
+    finally:
+        for path in begun if not done else ():
+            _put_back(sources[path], texts[path])
+    return {}
 
 
 def _count(findings: Sequence[CodeFinding], *, unsafe: bool) -> int:
@@ -86,7 +122,7 @@ def _count(findings: Sequence[CodeFinding], *, unsafe: bool) -> int:
     )
 
 
-def _applied(finding: CodeFinding) -> AppliedFix:
+def applied(finding: CodeFinding) -> AppliedFix:
     assert finding.fix is not None
     return AppliedFix(
         code=finding.code,
@@ -97,7 +133,7 @@ def _applied(finding: CodeFinding) -> AppliedFix:
     )
 
 
-def _put(source: Source, text: str, roots: Sequence[Path], *, write: bool) -> str:
+def put(source: Source, text: str, roots: Sequence[Path], *, write: bool) -> str:
     """Writes, or says why not."""
     content = source.holding(text)
     if content is None:
@@ -106,11 +142,27 @@ def _put(source: Source, text: str, roots: Sequence[Path], *, write: bool) -> st
         why = _refusal(source, roots)
         if why or not write:
             return why
-        mode = stat.S_IMODE(source.path.stat().st_mode)
-        write_atomically(source.path, content, mode)
+        _write(source.path, content)
     except OSError as error:
         return f"it cannot be written: {error.strerror or error}"
     return ""
+
+
+def _put_back(source: Source, text: str) -> None:
+    """In place of what we have written; what somebody else has put there since is theirs."""
+    try:
+        if source.path.read_bytes() == source.holding(text):
+            _write(source.path, source.content)
+    except OSError as error:
+        raise HastenError(
+            f"{source.path} could not be put back as it was: {error.strerror or error}.",
+            fix="It may hold fixes that were not to be kept: compare it with a version of before.",
+        ) from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    """With the mode that the file has."""
+    write_atomically(path, content, stat.S_IMODE(path.stat().st_mode))
 
 
 def _refusal(source: Source, roots: Sequence[Path]) -> str:

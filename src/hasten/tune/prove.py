@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from hasten.measure import messages
-from hasten.measure.lab import Lab
+from hasten.measure.lab import Lab, Subject
 from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.traits import Reduction, Traits
@@ -32,7 +32,8 @@ REPEAT_LIMIT_S = 120.0
 
 
 class Prover:
-    """Compares plans with the naive one from the same seed; the naive side is run once a rung."""
+    """Compares plans, or a task with other lines, with the naive one from the same seed; the naive
+    side is run once a rung."""
 
     def __init__(self, lab: Lab, traits: Traits, seed: int, offers: Sequence[Offer] = ()) -> None:
         """``offers`` tell which techniques leave the loader as it is; others may not."""
@@ -48,7 +49,12 @@ class Prover:
         self._repeated: dict[int, messages.Repeated] = {}
 
     def prove(
-        self, plan: Plan, rung: Rung, *, glance: bool = True, judged: Plan | None = None
+        self,
+        plan: Plan | Subject,
+        rung: Rung,
+        *,
+        glance: bool = True,
+        judged: Plan | None = None,
     ) -> NumericsClaim:
         """The start, data, rung and randomness checks; the first that fails ends it.
 
@@ -107,10 +113,15 @@ class Prover:
             worker.close()
 
     def _checks(
-        self, worker: Worker, plan: Plan, rung: Rung, glance: bool, judged: Plan
+        self,
+        worker: Worker,
+        plan: Plan | Subject,
+        rung: Rung,
+        glance: bool,
+        judged: Plan | Subject,
     ) -> Iterator[Check]:
         has_rung = judged != NAIVE or plan == NAIVE
-        changes_data = not self._leave_data.issuperset(plan.parts)
+        changes_data = self._may_change_data(plan)
         data_s = DATA_LIMIT_S if changes_data else GLANCE_S if glance else None
         self._run_baseline(rung if has_rung else None, data_s)
         started = worker.ask(self._request(plan), messages.Started)
@@ -136,7 +147,11 @@ class Prover:
             except WorkerFailure as failure:
                 yield Check(name="randomness", verdict="not_proven", why=failure.in_a_line())
 
-    def _check_randomness(self, worker: Worker, plan: Plan) -> Check:
+    def _may_change_data(self, plan: Plan | Subject) -> bool:
+        """Other lines of code may do anything."""
+        return isinstance(plan, Subject) or not self._leave_data.issuperset(plan.parts)
+
+    def _check_randomness(self, worker: Worker, plan: Plan | Subject) -> Check:
         """Few repeats tell whether the streams are one; else more, until they can be compared."""
         for count in (STREAM_REPEATS, *LOOKS):
             naive = self._repeat_naive(count)
@@ -154,7 +169,7 @@ class Prover:
                 self._repeated[count] = self._repeat(worker, NAIVE, count)
         return self._repeated[count]
 
-    def _repeat(self, worker: Worker, plan: Plan, count: int) -> messages.Repeated:
+    def _repeat(self, worker: Worker, plan: Plan | Subject, count: int) -> messages.Repeated:
         start = self._lab.start(plan, proof=Rung.BITWISE, seed=self.seed, watch_masks=True)
         worker.ask(start, messages.Started)
         request = messages.Repeat(count=count, seed=self.seed, limit_s=REPEAT_LIMIT_S)
@@ -174,7 +189,7 @@ class Prover:
                 request = self._trace(rung, "baseline")
                 self._traced[rung] = worker.ask(request, messages.BaselineTraced)
 
-    def _request(self, plan: Plan, rung: Rung | None = None) -> messages.Start:
+    def _request(self, plan: Plan | Subject, rung: Rung | None = None) -> messages.Start:
         return self._lab.start(plan, proof=rung, seed=self.seed)
 
     def _trace(self, rung: Rung, role: Literal["baseline", "candidate"]) -> messages.Trace:
