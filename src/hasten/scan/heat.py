@@ -47,7 +47,9 @@ EPOCHS = re.compile(r"epoch|(^|_)ep(s)?$|n_iter_no_change|rounds?$")
 STEP_WORDS = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|iterations|num_steps|max_steps|train_num_steps)s?$"
 )
-BATCH = re.compile(r"(^|_)(mini_?)?batch$|^batch_(data|dict|x)$")
+BATCH = re.compile(
+    r"(^|_)(mini_?)?batch$|^batch(ed)?_(data|dict|x|inputs|idx|index|id|i|num|number|no)$|^i_?batch$"
+)
 FEW = re.compile(
     r"layers?$|blocks?$|modules?$|stages?|convs?$|children|parameters|param_groups|optimizers?$"
     r"|schedulers?$|keys$|metrics?|callbacks?$|heads?$|losses$|loss_|tasks?$|levels?$|scales?$"
