@@ -6,6 +6,7 @@ import re
 from hasten.scan.look import Look, called_name, is_own_attribute
 from hasten.scan.outline import Function
 from hasten.scan.trace import FOLLOWED, last_name, operands
+from hasten.scan.uses import OF_TWO
 
 LOSSES = re.compile(r"loss|criterion|metric")
 LAYERS = re.compile(
@@ -57,7 +58,8 @@ def model_behind(
         case ast.Call() if called_name(node) in stops:
             return None
         case ast.Call():
-            sources = [each for each in operands(node) if last_name(each) not in MODULES][:1]
+            sources = [each for each in operands(node) if last_name(each) not in MODULES]
+            sources = sources[: 2 if called_name(node) in OF_TWO else 1]
         case ast.Subscript() | ast.Attribute():
             sources = [node.value]
         case ast.BinOp():
