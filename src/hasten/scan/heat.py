@@ -222,6 +222,13 @@ class Heats:
             re.search(r"(data)?loader|_dl$|^dl$|batches$|minibatches|data_?iter", first[0].lower())
         )
 
+    def goes_over_batches(self, loop: Loop) -> bool:
+        """Whether what it goes over or its target says that it takes the batches of a data set."""
+        target, over = loop.header()
+        if self._is_loader(over, loop.function):
+            return True
+        return target is not None and any(BATCH.search(each.lower()) for each in _names(target))
+
     def goes_over_few(self, loop: Loop) -> bool:
         _, over = loop.header()
         if isinstance(over, ast.List | ast.Tuple | ast.Set | ast.Dict):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_given, root_name
@@ -61,6 +62,8 @@ class Tokens(torch.nn.Module):
         x = torch.cat((first, second, x), dim=1)
         parts = [z.expand(3, -1) for _ in range(3)]
         steps = z.unsqueeze(1).repeat(1, x.shape[1], 1)
+        front, end = x[:, 0:1].repeat(1, 3, 1), x[:, -1:].repeat(1, 3, 1)
+        x = torch.cat([front, x, end], dim=1)
         return torch.cat([x, steps], -1), torch.cat(parts)
 """,
     )
@@ -75,11 +78,14 @@ class Tokens(torch.nn.Module):
 
 
 def _is_expanded(node: ast.expr, function: Function) -> bool:
-    """Whether it is an expanded result; what the module itself holds is one row for all."""
+    """Whether it is an expanded result; what the module itself holds is one row for all, and a
+    part that is repeated pads an end."""
     made: ast.expr | None = last_given(node, function) or node
     while isinstance(made, ast.Call) and called_name(made) in KEEPS:
         made = receiver(made)
     if not isinstance(made, ast.Call) or called_name(made) not in EXPANDS:
         return False
     root = root_name(made.func)
-    return root is not None and root.id != "self"
+    if root is None or root.id == "self":
+        return False
+    return not any(isinstance(each, ast.Slice) and each.lower for each in walk(made.func))

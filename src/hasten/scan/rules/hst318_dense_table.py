@@ -73,7 +73,8 @@ class Net(torch.nn.Module):
         self.confusion = torch.zeros(num_classes, num_classes)
         self.items = torch.empty(n_items, dim)
 
-    def forward(self, x, lengths):
+    def forward(self, x, lengths, max_n_nodes):
+        near = torch.zeros(max_n_nodes, max_n_nodes)
         out = torch.zeros_like(x)
         out[:, lengths] = 1
         for i, length in enumerate(lengths):
@@ -111,7 +112,8 @@ def _is_count_of_many(node: ast.expr) -> bool:
         return False
     name = last_name(node)
     if name:
-        return bool(COUNT.search(name)) and bool(MANY.search(name))
+        is_padding = name.startswith("max")
+        return not is_padding and bool(COUNT.search(name)) and bool(MANY.search(name))
     return called_name(node) == "len" and any(MANY.search(each) for each in names_in(node))
 
 
