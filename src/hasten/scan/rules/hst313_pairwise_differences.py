@@ -40,7 +40,7 @@ def squared_distances(x, y):
     difference = x.view(len(x), 1, -1) - y.view(1, len(y), -1)  # !
     return torch.sum(difference**2, dim=-1)
 
-def kernel(x, y, gamma):
+def kernel(x: torch.Tensor, y: torch.Tensor, gamma: float):
     l2 = ((x[None, :, :] - y[:, None, :]) ** 2).sum(2)  # !
     return torch.exp(-gamma * l2)
 

@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.inference import DROPS, NEED_GRADIENTS
-from hasten.scan.look import Look, called_name, is_own_attribute
+from hasten.scan.look import Look, called_name, is_constant, is_own_attribute
 from hasten.scan.models import LOSSES, model_behind
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 
 
 class GraphKeptInBuffer(Rule):
@@ -78,11 +79,24 @@ class Projector(torch.nn.Module):
         if not isinstance(target, ast.Subscript) or not is_own_attribute(target.value):
             return
         function = site.function
-        if _is_part_of_training(function) or not look.value(target.value, site).is_tensor:
+        if _is_part_of_training(function) or not _is_lasting(target.value, site, look):
             return
         stops = (*DROPS, "no_grad")
         if model_behind(site.node.value, function, look, stops) and not look.without_grad(site):
             yield Found(site.node, f"`{look.source(target.value)}` holds on to graphs")
+
+
+def _is_lasting(node: ast.expr, site: Site, look: Look) -> bool:
+    """Whether it is a tensor that the object holds, as an attribute or as a registered buffer."""
+    if look.value(node, site).is_tensor:
+        return True
+    methods = site.function.owner.methods.values() if site.function.owner is not None else ()
+    return any(
+        is_constant(each.node.args[0], last_name(node))
+        for method in methods
+        for each in method.calls
+        if called_name(each.node) == "register_buffer" and each.node.args
+    )
 
 
 def _is_part_of_training(function: Function) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -35,6 +36,7 @@ class BatchSplit(Rule):
     effort = "a day"
     calls = ("step",)
     mentions = ("%",)
+    least = Heat.ONCE
     severity = "low"
     examples: ClassVar[tuple[str, ...]] = (
         """\
