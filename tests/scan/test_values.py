@@ -222,3 +222,12 @@ def step(x, n):
     asked = torch.zeros(n, device=y.device)
 """
     assert value_of(text) == Value("tensor", "host")
+
+
+def test_a_parameter_of_a_model_is_a_tensor() -> None:
+    text = """
+from torch import nn, zeros
+def build():
+    asked = nn.Parameter(zeros(3))
+"""
+    assert value_of(text).is_tensor

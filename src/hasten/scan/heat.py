@@ -47,7 +47,9 @@ EPOCHS = re.compile(r"epoch|(^|_)ep(s)?$|n_iter_no_change|rounds?$")
 STEP_WORDS = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|iterations|num_steps|max_steps|train_num_steps)s?$"
 )
-BATCH = re.compile(r"(^|_)(mini_?)?batch$|^batch_(data|dict|x)$")
+BATCH = re.compile(
+    r"(^|_)(mini_?)?batch$|^batch(ed)?_(data|dict|x|inputs|idx|index|id|i|num|number|no)$|^i_?batch$"
+)
 FEW = re.compile(
     r"layers?$|blocks?$|modules?$|stages?|convs?$|children|parameters|param_groups|optimizers?$"
     r"|schedulers?$|keys$|metrics?|callbacks?$|heads?$|losses$|loss_|tasks?$|levels?$|scales?$"
@@ -219,6 +221,13 @@ class Heats:
         return bool(
             re.search(r"(data)?loader|_dl$|^dl$|batches$|minibatches|data_?iter", first[0].lower())
         )
+
+    def goes_over_batches(self, loop: Loop) -> bool:
+        """Whether what it goes over or its target says that it takes the batches of a data set."""
+        target, over = loop.header()
+        if self._is_loader(over, loop.function):
+            return True
+        return target is not None and any(BATCH.search(each.lower()) for each in _names(target))
 
     def goes_over_few(self, loop: Loop) -> bool:
         _, over = loop.header()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.models import LOSSES, is_model_call
-from hasten.scan.outline import Function, Site
-from hasten.scan.trace import last_name, root_name, site_of
+from hasten.scan.outline import Function, Loop, Site
+from hasten.scan.trace import calls_in, last_name, root_name, site_of
 from hasten.scan.vocabulary import words
 
 INFERS = re.compile(
@@ -20,8 +20,13 @@ HOOKS = re.compile(r"^(forward|__init__|(training|train|validation|test|predict|
 NEED_GRADIENTS = words("backward grad step requires_grad_ set_grad_enabled enable_grad")
 DROPS = ("detach", "cpu", "numpy", "eval", "item", "tolist")
 """What leaves no graph behind, or says that none is wanted."""
-ASKS = re.compile(r"^_?(\w+_)?(infer|inference|predict|encode|embed|generate|forward)(_\w+)?$")
+ASKS = re.compile(
+    r"^_?(\w+_)?(infer|inference|predict|encode|embed|generate|forward|score|scores|scoring|logits"
+    r"|decode|reconstruct|classify|represent|featuri[sz]e|likelihood)(_\w+)?$"
+)
 """Methods that run a model."""
+GUARDED = re.compile(r"^_?(encode|generate|predict|transcribe|translate|embed)")
+"""Of these, the ones that mostly see to it themselves that no gradients are recorded."""
 
 
 def only_infers(function: Function) -> bool:
@@ -44,6 +49,23 @@ def asks_model(call: ast.Call, function: Function, look: Look) -> bool:
         return look.values.of(held, function).kind == "module"
     own = function.owner.methods.get(name) if function.owner is not None else None
     return own is None or not any(called_name(each.node) in DROPS for each in own.calls)
+
+
+def asked_in(loop: Loop, look: Look) -> Iterator[ast.Call]:
+    """Calls of models in a loop, of which only the results are wanted."""
+    function = loop.function
+    for each in calls_in(loop):
+        if loop.changes(each.node.func):  # goes over models
+            continue
+        if is_model_call(each.node, function, look) or asks_openly(each.node, function, look):
+            yield each.node
+
+
+def asks_openly(call: ast.Call, function: Function, look: Look) -> bool:
+    """Whether it runs another object's model, and leaves it to the caller to record gradients."""
+    if GUARDED.match(called_name(call)) or last_name(receiver(call)) in ("", "self"):
+        return False
+    return asks_model(call, function, look)
 
 
 def records(model: ast.Call, function: Function, look: Look) -> bool:

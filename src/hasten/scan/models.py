@@ -3,11 +3,17 @@
 import ast
 import re
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, is_own_attribute
 from hasten.scan.outline import Function
 from hasten.scan.trace import FOLLOWED, last_name, operands
+from hasten.scan.uses import OF_TWO
 
 LOSSES = re.compile(r"loss|criterion|metric")
+LAYERS = re.compile(
+    r"(^|_)(emb|embed|embeddings?|layers?|proj|projection|convs?|linear|fc|mlp|head|net|network|gru"
+    r"|lstm|rnn|transformer|backbone|encoder|decoder|model|module)\d*$"
+)
+"""What attributes are called that hold modules, whatever made them."""
 MODULES = ("self", "torch", "F", "nn", "functional", "np", "numpy")
 """What stands before the name of a function and is no operand of it."""
 
@@ -24,7 +30,15 @@ def is_model_call(call: ast.Call, function: Function, look: Look) -> bool:
     if isinstance(called, ast.Attribute) and called.attr.startswith("forward"):
         base = called.value
         return last_name(base) == "self" or look.values.of(base, function).kind == "module"
-    return False
+    return is_own_attribute(called) and _holds_layer(last_name(called), function)
+
+
+def _holds_layer(name: str, function: Function) -> bool:
+    """Whether an attribute of ``self``, which is no method, is called as layers are."""
+    owner = function.owner
+    if owner is None or name in owner.methods or name not in owner.attributes:
+        return False
+    return LAYERS.search(name) is not None
 
 
 def model_behind(
@@ -44,7 +58,8 @@ def model_behind(
         case ast.Call() if called_name(node) in stops:
             return None
         case ast.Call():
-            sources = [each for each in operands(node) if last_name(each) not in MODULES][:1]
+            sources = [each for each in operands(node) if last_name(each) not in MODULES]
+            sources = sources[: 2 if called_name(node) in OF_TWO else 1]
         case ast.Subscript() | ast.Attribute():
             sources = [node.value]
         case ast.BinOp():

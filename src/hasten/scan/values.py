@@ -331,6 +331,8 @@ class Values:
     def _of_named_call(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
         module, _, last = dotted.rpartition(".")
         if module in vocabulary.TORCH and last not in vocabulary.TORCH_GIVES_NO_TENSOR:
+            if last == "Parameter":
+                return TENSOR
             if last[:1].isupper() and last not in vocabulary.MADE_ON_HOST:
                 return Value("module") if module == "torch.nn" else UNKNOWN
             return self._of_torch_function(node, last, function)

@@ -1,14 +1,24 @@
 """The allocator's cache or the garbage collector, again and again."""
 
+import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.edits import leave_out
-from hasten.scan.look import Look, called_name
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name, names_in
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
 ABOUT = "Leaves it out: other programs on the device may get less memory."
+
+WHOLE = re.compile(
+    r"fold|trial|run(s|_|$)|seed|replicate|repeat|experiment|config|model|checkpoint|ckpt|method"
+    r"|baseline|dataset",
+    re.IGNORECASE,
+)
+"""What whole trainings are made of: between two of them memory may well be given back."""
 
 
 class CacheEmptied(Rule):
@@ -47,12 +57,76 @@ def train(model, loader, optimizer):
         if step % 1000 == 0:
             gc.collect()
     torch.cuda.empty_cache()
+
+def largest_batch(model, size):
+    while size > 1 and not fits(model, size):
+        gc.collect()
+        size //= 2
+    return size
+""",
+        """\
+import torch
+from gc import collect
+from torch.cuda import empty_cache
+from tqdm import tqdm
+
+class Projector:
+    def project(self, count):
+        for i in tqdm(range(count), desc="Projecting"):
+            if self.is_cuda:
+                empty_cache()  # !
+            self.table[i] = self.row(i)
+            collect()  # !
+
+def fit(model, loader, epochs):
+    for epoch in range(epochs):
+        train_epoch(model, loader)
+        torch.mps.empty_cache()  # !
+""",
+        """\
+import torch
+from mine import collect
+
+def rollout(env, steps):
+    for step in range(steps):
+        collect(env)
+
+def compare(models, loader, seeds):
+    for model in models:
+        evaluate(model, loader)
+        torch.cuda.empty_cache()
+    for seed in seeds:
+        train(seed)
+        torch.cuda.empty_cache()
+
+def release(model):
+    del model
+    torch.cuda.empty_cache()
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         called = look.dotted(site.node.func)
-        if called_name(site.node) == "empty_cache" or called == "gc.collect":
-            yield Found(
-                site.node, f"`{called}` runs again and again", leave_out(site, look.lines, ABOUT)
-            )
+        if called_name(site.node) != "empty_cache" and called != "gc.collect":
+            return
+        yield Found(
+            site.node,
+            f"`{called}` runs again and again",
+            leave_out(site, look.lines, ABOUT),
+            least=Heat.ONCE if _comes_round(site, look) else None,
+        )
+
+
+def _comes_round(site: Site, look: Look) -> bool:
+    """Whether a loop runs it in each of its turns, whatever small things the loop goes over;
+    ``while`` only if it is one of steps, since others look for what fits into memory."""
+    if site.loop is None or look.is_rare(site):
+        return False
+    if look.heats.kind_of(site.loop) is not None:
+        return True
+    target, over = site.loop.header()
+    if target is None or any(
+        WHOLE.search(each) for node in (target, over) for each in names_in(node)
+    ):
+        return False
+    return isinstance(site.loop.node, ast.For)

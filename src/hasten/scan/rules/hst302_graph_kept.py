@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.inference import DROPS, only_infers, records
+from hasten.scan.inference import DROPS, asks_openly, only_infers, records
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.models import model_behind
 from hasten.scan.outline import Site
@@ -44,6 +44,13 @@ def likelihood(model, data):
         score = -0.5 * model(x).square().sum(-1)
         found.append(score - x.sum(-1))  # !
     return torch.cat(found).mean().item()
+
+class Ranking:
+    def get_scores(self, dataloader):
+        scores = []
+        for batch in dataloader:
+            scores.append(self.model.scoring_function(batch[0], batch[1]))  # !
+        return torch.cat(scores, dim=0)
 """,
         """\
 import torch
@@ -82,10 +89,17 @@ def train(model, loader, optimizer):
 
     def _kept_result(self, kept: ast.expr, site: Site, look: Look) -> Iterator[Found]:
         """Of a function that asks a model for results and nothing more."""
-        if isinstance(site.node, ast.AugAssign) or not _leaves_graph_behind(site):
+        if isinstance(site.node, ast.AugAssign):
+            return
+        over_data = any(look.heats.goes_over_batches(each) for each in look.loops(site))
+        if not over_data and not _leaves_graph_behind(site):
             return
         model = model_behind(kept, site.function, look, DROPS)
-        if model is not None and records(model, site.function, look):
+        if model is None and over_data and isinstance(kept, ast.Call):
+            model = kept if asks_openly(kept, site.function, look) else None
+        if model is None or any(each.changes(model.func) for each in look.loops(site)):
+            return  # or the loop goes over models
+        if records(model, site.function, look):
             yield Found(site.node, f"`{look.source(kept)}` is kept with its graph", least=Heat.ONCE)
 
     def _runs_backward(self, name: str, site: Site) -> bool:

@@ -49,7 +49,8 @@ def transform(columns, mask):
 
 class Net(torch.nn.Module):
     def forward(self, x):
-        return self.layers(x.float()).to(torch.float32)
+        mask = torch.bernoulli(self.share).double()
+        return self.layers(x.float()).to(torch.float32), mask.double()
 """,
     )
 
@@ -66,7 +67,12 @@ class Net(torch.nn.Module):
             if is_joined and call.args and last_name(call.args[0]) in ("float", *DOUBLE):
                 yield Found(call, "a whole table is copied to 64 bits", least=Heat.ONCE)
         elif name == "double":
-            if look.value(held, site).is_tensor and not call.args:
+            if look.value(held, site).is_tensor and not call.args and not _is_drawn(held):
                 yield Found(call, f"`{look.source(held)}` is computed in 64 bits")
         elif any(look.dotted(each) in ("torch.float64", "torch.double") for each in call.args):
             yield Found(call, f"`{look.source(held)}` is computed in 64 bits")
+
+
+def _is_drawn(node: ast.expr) -> bool:
+    """Whether it is one number for each sample: a mask, or drawn at random to be one."""
+    return called_name(node) == "bernoulli" or "mask" in last_name(node)

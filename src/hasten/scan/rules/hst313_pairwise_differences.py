@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
-from hasten.scan.outline import Site
+from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_given, operands
 
-REDUCED = ("pow", "abs", "norm", "square")
+POWERS = ("pow", "abs", "square")
+NORMS = ("norm", "vector_norm")
+SUMS = ("sum", "mean")
+COMPARES = ("cosine_similarity", "pairwise_distance")
 
 
 class PairwiseDifferences(Rule):
@@ -17,7 +21,7 @@ class PairwiseDifferences(Rule):
     why = "The tensor has rows by rows by features elements, of which only a sum is wanted."
     instead = "Use `torch.cdist`, or products: `|x|^2 + |y|^2 - 2 x @ y.t()`."
     risk = "rounding: sums are taken in another order"
-    calls = REDUCED
+    calls = (*NORMS, *SUMS, *COMPARES)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -30,31 +34,84 @@ class Kernel(torch.nn.Module):
 """,
         """\
 import torch
+import torch.nn.functional as F
+
+def squared_distances(x, y):
+    difference = x.view(len(x), 1, -1) - y.view(1, len(y), -1)  # !
+    return torch.sum(difference**2, dim=-1)
+
+def kernel(x: torch.Tensor, y: torch.Tensor, gamma: float):
+    l2 = ((x[None, :, :] - y[:, None, :]) ** 2).sum(2)  # !
+    return torch.exp(-gamma * l2)
+
+def similarities(a: torch.Tensor, b: torch.Tensor):
+    return F.cosine_similarity(a.unsqueeze(1), b.unsqueeze(0), dim=-1)  # !
+""",
+        """\
+import torch
 
 class Kernel(torch.nn.Module):
     def forward(self, x, y, centre):
-        return torch.cdist(x, y), (x - centre.unsqueeze(0)).pow(2)
+        wide = (x.unsqueeze(-1) - y.unsqueeze(-1)).pow(2)
+        moved = x.unsqueeze(1) - y.unsqueeze(0)
+        return torch.cdist(x, y), (x - centre.unsqueeze(0)).pow(2), wide, moved.sum(-1), moved.abs()
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call: ast.Call = site.node
-        held = [*call.args[:1]]
-        if isinstance(call.func, ast.Attribute):
-            held.append(call.func.value)
-        for each in held:
-            if (
-                isinstance(each, ast.BinOp)
-                and isinstance(each.op, ast.Sub)
-                and _is_lifted(each.left)
-                and _is_lifted(each.right)
-            ):
-                yield Found(call, f"`{look.source(each)}` holds a row for every pair")
+        if called_name(call) in COMPARES:
+            if len(call.args) > 1 and _are_paired(call.args[0], call.args[1]):
+                yield Found(call, f"`{look.source(call.func)}` has a row for every pair")
+            return
+        for each in operands(call)[:2]:
+            difference = _difference(each, site.function, called_name(call) not in SUMS)
+            if difference is not None:
+                yield Found(difference, f"`{look.source(difference)}` has a row for every pair")
 
 
-def _is_lifted(node: ast.expr) -> bool:
-    """``x.unsqueeze(1)`` or ``x[:, None]``."""
-    if isinstance(node, ast.Subscript):
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        return any(isinstance(each, ast.Constant) and each.value is None for each in parts)
-    return called_name(node) == "unsqueeze"
+def _difference(node: ast.expr | None, function: Function, is_power: bool) -> ast.BinOp | None:
+    """Of all pairs, behind a power and a name; a plain sum of differences is no distance."""
+    match node:
+        case ast.Name():
+            return _difference(last_given(node, function), function, is_power)
+        case ast.BinOp(op=ast.Pow(), left=inner):
+            return _difference(inner, function, is_power=True)
+        case ast.Call() if called_name(node) in POWERS:
+            for each in operands(node)[:2]:
+                found = _difference(each, function, is_power=True)
+                if found is not None:
+                    return found
+        case ast.BinOp(op=ast.Sub()) if is_power and _are_paired(node.left, node.right):
+            return node
+    return None
+
+
+def _are_paired(left: ast.expr, right: ast.expr) -> bool:
+    """Whether each has a dimension where the other has one of size 1."""
+    one, other = _lift(left), _lift(right)
+    return bool(one) and bool(other) and one != other
+
+
+def _lift(node: ast.expr) -> str:
+    """How ``x.unsqueeze(1)``, ``x[:, None]`` or ``x.view(n, 1, d)`` gets a dimension of size 1."""
+    match node:
+        case ast.Subscript(slice=ast.Tuple(elts=parts)):
+            return _places(parts, None)
+        case ast.Subscript(slice=part):
+            return _places([part], None)
+        case ast.Call(args=[*_, place]) if called_name(node) == "unsqueeze":
+            return ast.dump(place)
+        case ast.Call(args=sizes) if called_name(node) in ("view", "reshape"):
+            return _places(sizes, 1)
+    return ""
+
+
+def _places(parts: list[ast.expr], value: object) -> str:
+    """Where the value stands among the parts."""
+    found = [
+        str(place)
+        for place, each in enumerate(parts)
+        if isinstance(each, ast.Constant) and each.value == value
+    ]
+    return " ".join(found)

@@ -7,12 +7,19 @@ from typing import ClassVar
 from hasten.records.scan import Fix
 from hasten.scan.edits import fix_of
 from hasten.scan.heat import Heat
-from hasten.scan.inference import DROPS, asks_model, is_fallback, only_infers, records
+from hasten.scan.inference import (
+    DROPS,
+    asked_in,
+    asks_model,
+    is_fallback,
+    only_infers,
+    records,
+)
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.models import is_model_call, model_behind
-from hasten.scan.outline import Function, Site
+from hasten.scan.outline import Function, Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import operands
+from hasten.scan.trace import loop_of, operands
 
 
 class GradientsInInference(Rule):
@@ -25,6 +32,7 @@ class GradientsInInference(Rule):
     instead = "Put the loop under `with torch.no_grad():`, or `torch.inference_mode()`."
     effort = "a minute"
     calls = DROPS
+    nodes = (ast.For,)
     least = Heat.ONCE
     severity = "medium"
     examples: ClassVar[tuple[str, ...]] = (
@@ -62,6 +70,42 @@ def evaluate(model, loader, criterion):
         out = model(x)  # !
         total += criterion(out, y).item()
     return total
+""",
+        """\
+import torch
+from torch import cat
+
+class Ranking:
+    def evaluate(self, size):
+        for i, batch in enumerate(DataLoader(self.facts, batch_size=size)):  # !
+            heads, tails = self.model.inference_candidates(batch[0], batch[1])
+            scores = self.model.scoring_function(heads, tails)
+            self.ranks[i : i + size] = scores.argsort(descending=True)
+
+    def get_scores(self, dataloader):
+        found = []
+        for batch in dataloader:
+            found.append(self.model.score(batch))  # !
+        return cat(found)
+""",
+        """\
+import torch
+
+class Texts:
+    def evaluate(self, loader):
+        for batch in loader:
+            self.found.append(self.model.encode(batch))
+            self.seen.append(self.model.generate(batch))
+
+    def sample_layers(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def evaluate_attack(self, loader):
+        for x in loader:
+            x.requires_grad_()
+            self.model(x).sum().backward()
 """,
         """\
 import torch
@@ -104,14 +148,14 @@ class Net:
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         function = site.function
         if not only_infers(function):
-            yield from self._dropped_at_once(site, look)
+            if isinstance(site.node, ast.Call):
+                yield from self._dropped_at_once(site, look)
             return
         model = _model_of(site, look)
         if model is None or not records(model, function, look):
             return
         said = f"`{look.source(model.func)}` records gradients that nothing uses"
-        place = function.node if _runs_several(function, look) else model
-        yield Found(place, said, _decorate(function, look))
+        yield Found(_place(model, function, look), said, _decorate(function, look))
 
     def _dropped_at_once(self, site: Site, look: Look) -> Iterator[Found]:
         """``target(x).detach()`` in a step of training."""
@@ -128,14 +172,23 @@ class Net:
 
 
 def _model_of(site: Site, look: Look) -> ast.Call | None:
-    """The model whose result is dropped there, or that is set to evaluate."""
+    """The model whose result is dropped there, or that is set to evaluate; of a loop over data the
+    first that it asks."""
     function = site.function
+    if isinstance(site.node, ast.For):
+        return _asked_by(loop_of(site), look)
     if called_name(site.node) == "eval":
         return None if site.node.args else _first_asked(site, look)
     found = model_behind(next(iter(operands(site.node)), None), function, look)
     if found is None and _returns_numbers(function, look):
         found = next((each for each in _model_calls(function, look)), None)
     return found
+
+
+def _asked_by(loop: Loop | None, look: Look) -> ast.Call | None:
+    if loop is None or not look.heats.goes_over_batches(loop):
+        return None
+    return next(asked_in(loop, look), None)
 
 
 def _decorate(function: Function, look: Look) -> Fix | None:
@@ -174,7 +227,13 @@ def _model_calls(function: Function, look: Look) -> Iterator[ast.Call]:
     return (each.node for each in function.calls if is_model_call(each.node, function, look))
 
 
-def _runs_several(function: Function, look: Look) -> bool:
-    """Whether it is best said of the function as a whole."""
+def _place(model: ast.Call, function: Function, look: Look) -> ast.AST:
+    """The call of the model; where there are several, the loop over data that they stand in, or
+    the function as a whole."""
+    loops = [each for each in function.loops if look.heats.goes_over_batches(each)]
+    for loop in loops:
+        asked = [each for each in asked_in(loop, look) if records(each, function, look)]
+        if len(asked) > 1 and loop.is_statement:
+            return loop.node
     calls = [each for each in _model_calls(function, look) if records(each, function, look)]
-    return len(calls) > 1
+    return function.node if len(calls) > 1 else model

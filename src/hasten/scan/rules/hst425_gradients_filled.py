@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.records.scan import Fix
 from hasten.scan.edits import fix_of, replace
+from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, is_constant, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -20,6 +21,7 @@ class GradientsFilled(Rule):
     risk = "a parameter without a gradient is then left out of the step"
     effort = "a minute"
     calls = ("zero_", "zero_grad")
+    nodes = (ast.FunctionDef,)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -32,6 +34,10 @@ def train(model, loader, optimizer):
         for p in model.parameters():
             p.grad.zero_()  # !
             p.grad.data.zero_()  # !
+
+class Trainer:
+    def zero_grad(self, set_to_none: bool = False):  # !
+        self.optimizer.zero_grad(set_to_none)
 """,
         """\
 import torch
@@ -46,6 +52,12 @@ def train(model, loader, optimizer, total):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if isinstance(site.node, ast.FunctionDef):
+            if site.node.name == "zero_grad" and _fills_unless_told(site.node):
+                yield Found(
+                    site.node, "gradients are filled with zeros unless told", least=Heat.ONCE
+                )
+            return
         held = receiver(site.node)
         if held is None:
             return
@@ -56,6 +68,18 @@ def train(model, loader, optimizer, total):
         if found:
             message = f"`{look.source(held)}` is filled with zeros"
             yield Found(site.node, message, _let_go(site.node, look))
+
+
+def _fills_unless_told(node: ast.FunctionDef) -> bool:
+    """``def zero_grad(self, set_to_none=False)``."""
+    places = [*node.args.posonlyargs, *node.args.args]
+    given = [*zip(reversed(places), reversed(node.args.defaults), strict=False)]
+    given += [
+        (place, value)
+        for place, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        if value is not None
+    ]
+    return any(place.arg == "set_to_none" and is_constant(value, False) for place, value in given)
 
 
 def _let_go(call: ast.Call, look: Look) -> Fix | None:

@@ -13,7 +13,7 @@ from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.usage import occurrences
 
-OLD = ("torch.cuda.amp.", "torch.cpu.amp.", "apex.amp.")
+OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
 RENAMED = ("autocast", "GradScaler")
 """Those of torch whose new ones only want the device besides."""
 ABOUT = "Writes what it is called since torch 2.3."
@@ -22,10 +22,10 @@ ABOUT = "Writes what it is called since torch 2.3."
 class DeprecatedAmp(Rule):
     code = "HST901"
     name = "deprecated-amp"
-    why = "`torch.cuda.amp` and apex are deprecated: they warn, and will go."
+    why = "`torch.cuda.amp` is deprecated: it warns, and will go."
     instead = "Write `torch.autocast('cuda')` and `torch.amp.GradScaler('cuda')`."
     effort = "a minute"
-    calls = ("autocast", "GradScaler", "initialize", "scale_loss", "custom_fwd", "custom_bwd")
+    calls = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
     nodes = (ast.ImportFrom,)
     least = Heat.ONCE
     severity = "info"
