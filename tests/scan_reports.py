@@ -32,6 +32,7 @@ def finding(
         line=line,
         column=18,
         end_line=line,
+        end_column=29,
         severity=severity,
         message=message,
         why="It waits.",

@@ -1,217 +1,88 @@
-"""What a scan found, as SARIF."""
+"""What a scan found, as SARIF, held to the schema of its standard (sarif/README.md)."""
 
+import hashlib
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pytest
 
 from hasten.records.record import to_json
-from hasten.records.scan import Edit, Fix, ScanReport
+from hasten.records.scan import Edit, Fix, Remark, ScanReport, Severity
 from hasten.report.scan_sarif import scan_sarif
+from hasten.scan.words import rules_in_words
 from scan_reports import RULES, finding, report
 
-TEXT = {
-    "type": "object",
-    "required": ["text"],
-    "additionalProperties": False,
-    "properties": {"text": {"type": "string"}, "markdown": {"type": "string"}},
-}
-REGION = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["startLine"],
-    "properties": {
-        name: {"type": "integer", "minimum": 1}
-        for name in ("startLine", "startColumn", "endLine", "endColumn")
-    },
-}
-ARTIFACT = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["uri"],
-    "properties": {
-        "uri": {"type": "string", "pattern": r"^[A-Za-z0-9._~:/%!$&'()*+,;=@-]+$"},
-        "uriBaseId": {"const": "%SRCROOT%"},
-    },
-}
-LOCATION = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["physicalLocation"],
-    "properties": {
-        "id": {"type": "integer", "minimum": -1},
-        "message": TEXT,
-        "physicalLocation": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["artifactLocation"],
-            "properties": {"artifactLocation": ARTIFACT, "region": REGION},
-        },
-    },
-}
-LEVEL = {"enum": ["none", "note", "warning", "error"]}
-REPLACEMENT = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["deletedRegion"],
-    "properties": {"deletedRegion": REGION, "insertedContent": TEXT},
-}
-SARIF = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["version", "runs"],
-    "properties": {
-        "$schema": {"type": "string"},
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["tool", "results"],
-                "properties": {
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "tool": {
-                        "type": "object",
-                        "additionalProperties": False,
-                        "required": ["driver"],
-                        "properties": {
-                            "driver": {
-                                "type": "object",
-                                "additionalProperties": False,
-                                "required": ["name"],
-                                "properties": {
-                                    "name": {"type": "string"},
-                                    "semanticVersion": {"type": "string"},
-                                    "rules": {
-                                        "type": "array",
-                                        "uniqueItems": True,
-                                        "items": {
-                                            "type": "object",
-                                            "additionalProperties": False,
-                                            "required": ["id"],
-                                            "properties": {
-                                                "id": {"type": "string"},
-                                                "name": {"type": "string", "pattern": r"^\w+$"},
-                                                "shortDescription": TEXT,
-                                                "fullDescription": TEXT,
-                                                "help": TEXT,
-                                                "defaultConfiguration": {
-                                                    "type": "object",
-                                                    "additionalProperties": False,
-                                                    "properties": {
-                                                        "level": LEVEL,
-                                                        "enabled": {"type": "boolean"},
-                                                    },
-                                                },
-                                                "properties": {
-                                                    "type": "object",
-                                                    "properties": {
-                                                        "tags": {
-                                                            "type": "array",
-                                                            "uniqueItems": True,
-                                                            "items": {"type": "string"},
-                                                        }
-                                                    },
-                                                },
-                                            },
-                                        },
-                                    },
-                                },
-                            }
-                        },
-                    },
-                    "invocations": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "additionalProperties": False,
-                            "required": ["executionSuccessful"],
-                            "properties": {
-                                "executionSuccessful": {"type": "boolean"},
-                                "toolExecutionNotifications": {
-                                    "type": "array",
-                                    "items": {
-                                        "type": "object",
-                                        "additionalProperties": False,
-                                        "required": ["message"],
-                                        "properties": {
-                                            "level": LEVEL,
-                                            "message": TEXT,
-                                            "locations": {"type": "array", "items": LOCATION},
-                                        },
-                                    },
-                                },
-                            },
-                        },
-                    },
-                    "results": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "additionalProperties": False,
-                            "required": ["message"],
-                            "properties": {
-                                "ruleId": {"type": "string"},
-                                "ruleIndex": {"type": "integer", "minimum": -1},
-                                "level": LEVEL,
-                                "rank": {"type": "number", "minimum": -1, "maximum": 100},
-                                "message": TEXT,
-                                "locations": {"type": "array", "items": LOCATION},
-                                "relatedLocations": {"type": "array", "items": LOCATION},
-                                "partialFingerprints": {
-                                    "type": "object",
-                                    "additionalProperties": {"type": "string"},
-                                },
-                                "fixes": {
-                                    "type": "array",
-                                    "items": {
-                                        "type": "object",
-                                        "additionalProperties": False,
-                                        "required": ["artifactChanges"],
-                                        "properties": {
-                                            "description": TEXT,
-                                            "artifactChanges": {
-                                                "type": "array",
-                                                "minItems": 1,
-                                                "items": {
-                                                    "type": "object",
-                                                    "additionalProperties": False,
-                                                    "required": [
-                                                        "artifactLocation",
-                                                        "replacements",
-                                                    ],
-                                                    "properties": {
-                                                        "artifactLocation": ARTIFACT,
-                                                        "replacements": {
-                                                            "type": "array",
-                                                            "minItems": 1,
-                                                            "items": REPLACEMENT,
-                                                        },
-                                                    },
-                                                },
-                                            },
-                                        },
-                                    },
-                                },
-                            },
-                        },
-                    },
-                },
-            },
-        },
-    },
-}
-"""What SARIF 2.1.0 demands of the parts of it that are written here, in our own words: the schema
-of its standard is not ours to copy."""
+FOLDER = Path(__file__).parent / "sarif"
+TEXT = (FOLDER / "sarif-schema-2.1.0.json").read_bytes()
+SCHEMA = jsonschema.Draft7Validator(json.loads(TEXT))
+ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
+URI = r"[A-Za-z0-9._~:/%!$&'()*+,;=@-]+"
+"""The characters that one may have: the validator has no word on them."""
+FIX = Fix(
+    safety="safe",
+    about="Write x.",
+    edits=(Edit(line=9, column=1, end_line=9, end_column=5, text="x"),),
+)
 
 
 def sarif(of: ScanReport) -> dict[str, Any]:
     """As it is written, checked."""
     document = json.loads(to_json(scan_sarif(of, RULES)))
-    jsonschema.validate(document, SARIF)
+    SCHEMA.validate(document)
     run: dict[str, Any] = document["runs"][0]
     return run
+
+
+def test_the_schema_is_the_one_that_is_told_of() -> None:
+    assert hashlib.sha256(TEXT).hexdigest() in (FOLDER / "README.md").read_text()
+    assert json.loads(TEXT)["$id"].endswith(
+        "oasis-tcs/sarif-spec/master/Schemata/sarif-schema-2.1.0.json"
+    )
+
+
+def test_the_schema_refuses_what_is_not_sarif() -> None:
+    document = scan_sarif(report(finding()), RULES)
+    document["runs"][0]["results"][0]["locations"][0]["line"] = 9
+    with pytest.raises(jsonschema.ValidationError, match="'line' was unexpected"):
+        SCHEMA.validate(document)
+
+
+@pytest.mark.parametrize("severity", ["high", "medium", "low", "info"])
+def test_every_severity_is_sarif(severity: Severity) -> None:
+    (result,) = sarif(report(finding(severity=severity)))["results"]
+    assert result["level"] == ("warning" if severity in ("high", "medium") else "note")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        report(),
+        report(rules=()),
+        report(finding(loop=None), finding(fix=FIX), finding(fix=Fix(safety="display", about="x"))),
+        report(
+            unreadable={"a b.py": "line 1: invalid syntax", "\N{GREEK SMALL LETTER ALPHA}.py": "x"}
+        ),
+        report(remarks=(Remark(path="a b.py", line=3, message="rule 'HST999' is not known."),)),
+    ],
+    ids=["nothing", "no rules", "fixes", "unreadable", "remarks"],
+)
+def test_every_kind_of_report_is_sarif(found: ScanReport) -> None:
+    assert len(sarif(found)["results"]) == len(found.findings)
+
+
+def test_all_rules_are_sarif_and_as_long_as_github_takes_them() -> None:
+    rules = {each.code: each for each in rules_in_words()}
+    document = json.loads(to_json(scan_sarif(report(rules=tuple(rules)), rules)))
+    SCHEMA.validate(document)
+    for each in document["runs"][0]["tool"]["driver"]["rules"]:
+        assert len(each["name"]) <= 255
+        assert (
+            max(len(each[part]["text"]) for part in ("shortDescription", "fullDescription")) <= 1024
+        )
+        assert each["help"]["text"]
 
 
 def test_a_result_names_rule_place_and_loop() -> None:
@@ -220,13 +91,21 @@ def test_a_result_names_rule_place_and_loop() -> None:
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "HST201"
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "train.py", "uriBaseId": "%SRCROOT%"}
-    assert place["region"] == {"startLine": 9, "startColumn": 18, "endLine": 9}
-    assert result["relatedLocations"][0]["physicalLocation"]["region"] == {"startLine": 5}
+    assert place["region"] == {
+        "startLine": 9,
+        "startColumn": 18,
+        "endLine": 9,
+        "endColumn": 29,
+    }
+    (loop,) = result["relatedLocations"]
+    assert loop["physicalLocation"]["region"] == {"startLine": 5}
+    assert result["message"]["text"].endswith(f" ([every step]({loop['id']})).")
 
 
 def test_paths_are_uris() -> None:
-    run = sarif(report(finding("a b/\N{GREEK SMALL LETTER ALPHA}#.py"), finding("/root/a.py")))
+    run = sarif(report(finding(f"a b/{ALPHA}#.py"), finding("/root/a.py")))
     uris = [each["locations"][0]["physicalLocation"]["artifactLocation"] for each in run["results"]]
+    assert all(re.fullmatch(URI, each["uri"]) for each in uris)
     assert uris == [
         {"uri": "a%20b/%CE%B1%23.py", "uriBaseId": "%SRCROOT%"},
         {"uri": "file:///root/a.py"},
@@ -243,9 +122,7 @@ def test_fingerprints_stay_where_lines_move_and_differ_where_places_do() -> None
 
 
 def test_edits_are_fixes_and_files_that_were_not_read_notifications() -> None:
-    edit = Edit(line=9, column=1, end_line=9, end_column=5, text="x")
-    fix = Fix(safety="safe", about="Write x.", edits=(edit,))
-    run = sarif(report(finding(fix=fix), unreadable={"a.py": "line 1: invalid syntax"}))
+    run = sarif(report(finding(fix=FIX), unreadable={"a.py": "line 1: invalid syntax"}))
     (change,) = run["results"][0]["fixes"][0]["artifactChanges"]
     assert change["replacements"][0]["insertedContent"] == {"text": "x"}
     (note,) = run["invocations"][0]["toolExecutionNotifications"]

@@ -110,7 +110,9 @@ def test_a_file_may_be_written_in_many_ways(
 
 def test_columns_are_in_characters(tmp_path: Path) -> None:
     write(tmp_path, a=HOT.replace("total += loss", "é = 'ü'; total += loss"))
-    assert scanned(tmp_path).findings[0].column == 18 + len("é = 'ü'; ")
+    found = scanned(tmp_path).findings[0]
+    assert found.column == 18 + len("é = 'ü'; ")
+    assert found.end_column == found.column + len("loss.item()")
 
 
 def test_a_long_row_of_branches_is_no_deep_one(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ class CodeFinding(Record, frozen=True, kw_only=True):
     line: int
     column: int
     end_line: int
+    end_column: int
+    """Of the first character that is no more of it."""
     severity: Severity
     message: str
     why: str

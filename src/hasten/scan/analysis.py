@@ -89,6 +89,7 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
     line: int
     column: int
     end_line: int
+    end_column: int
     message: str
     function: int
     known: Heat
@@ -267,6 +268,7 @@ def _candidate(
         line=node.lineno,  # type: ignore[attr-defined]
         column=look.lines.column(node),
         end_line=node.end_lineno or node.lineno,  # type: ignore[attr-defined]
+        end_column=look.lines.end_column(node),
         message=found.message,
         function=numbers[id(site.function)],
         known=local.known,

@@ -231,6 +231,7 @@ class Tree:
             line=each.line,
             column=each.column,
             end_line=each.end_line,
+            end_column=each.end_column,
             severity=rule.severity or FREQUENCY[heat],
             message=each.message,
             why=rule.why,
