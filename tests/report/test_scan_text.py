@@ -52,3 +52,10 @@ def test_notes_are_told_and_cut_short() -> None:
     assert lines[1] == "note: a.py:3: rule 'HST999' is not known."
     assert lines[2] == "note: not read: 0.py: line 1: invalid syntax"
     assert lines[-1] == "note: and 21 more such notes; --json has them all"
+
+
+def test_a_long_line_of_code_is_cut_and_says_so() -> None:
+    page = io.StringIO()
+    console = Console(file=page, width=20, highlight=False)
+    console.print(scan_card(report(finding()), source), crop=False)
+    assert "    line 9 of train…" in page.getvalue().splitlines()

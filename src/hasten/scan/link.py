@@ -253,9 +253,7 @@ class Tree:
                 if reason
                 else Place(path=path, line=function.line)
             )
-            words = (
-                f"{function.name} is called there" if reason else f"{function.name} runs every step"
-            )
+            words = f"{function.name} is called there" if reason else f"in {function.name}"
         else:
             place, words = Place(path=path, line=each.loop or function.line), "this loop"
         runs = {Heat.EPOCH: "epoch", Heat.STEP: "step", Heat.ELEMENT: "element"}[heat]
