@@ -258,6 +258,7 @@ CODE = (
             line=41,
             column=16,
             end_line=41,
+            end_column=27,
             severity="medium",
             message="`loss.item()` waits for the device",
             why="Reading a number from the device waits.",

@@ -25,7 +25,8 @@ def finding(
     fix = Fix(safety=safety, about="", edits=(edit,)) if new is not None else None
     return CodeFinding(
         code="HST999", name="a-b", path=PATH, line=edit.line, column=edit.column,
-        end_line=edit.end_line, severity="low", message="", why="", fix=fix, loop=None, group=group,
+        end_line=edit.end_line, end_column=edit.end_column, severity="low", message="", why="",
+        fix=fix, loop=None, group=group,
     )  # fmt: skip
 
 

@@ -126,6 +126,7 @@ def test_modules_that_were_made_up(statements: list[str]) -> None:
     found = Tree({"made.py": analysis}).findings(BY_CODE)
     count = text.count("\n") + 1
     assert all(1 <= each.line <= each.end_line <= count and each.column >= 1 for each in found)
+    assert all((each.line, each.column) < (each.end_line, each.end_column) for each in found)
 
 
 @settings(max_examples=60, deadline=None)

@@ -110,7 +110,9 @@ def test_a_file_may_be_written_in_many_ways(
 
 def test_columns_are_in_characters(tmp_path: Path) -> None:
     write(tmp_path, a=HOT.replace("total += loss", "é = 'ü'; total += loss"))
-    assert scanned(tmp_path).findings[0].column == 18 + len("é = 'ü'; ")
+    found = scanned(tmp_path).findings[0]
+    assert found.column == 18 + len("é = 'ü'; ")
+    assert found.end_column == found.column + len("loss.item()")
 
 
 def test_a_long_row_of_branches_is_no_deep_one(tmp_path: Path) -> None:
@@ -329,3 +331,12 @@ def test_a_fault_of_a_rule_costs_no_other_file(
     assert [Path(each.path).name for each in report.findings] == ["a.py"]
     (reason,) = report.summary.unreadable.values()
     assert reason == f"HST201 cannot judge line {LINE}, a fault of Hasten: KeyError('oh')"
+
+
+def test_a_rule_is_met_where_what_it_looks_at_is_in_the_code(tmp_path: Path) -> None:
+    write(tmp_path, a=HOT, b="import torch\nloader = DataLoader(data, num_workers=2)\n")
+    summary = scan([tmp_path], Project(tmp_path)).summary
+    assert {"HST201", "HST121"} <= {*summary.met}
+    assert "HST501" in summary.rules
+    assert "HST501" not in summary.met
+    assert {*summary.met} <= {*summary.rules}

@@ -5,7 +5,8 @@ import ast
 import pytest
 
 from hasten.scan.traversal import outline
-from hasten.scan.values import Value, Values, moves_to_device
+from hasten.scan.value import Value
+from hasten.scan.values import Values, moves_to_device
 
 
 def value_of(text: str, name: str = "asked") -> Value:

@@ -50,6 +50,8 @@ class CodeFinding(Record, frozen=True, kw_only=True):
     line: int
     column: int
     end_line: int
+    end_column: int
+    """Of the first character that is no more of it."""
     severity: Severity
     message: str
     why: str
@@ -98,6 +100,8 @@ class ScanSummary(Record, frozen=True, kw_only=True):
     severities: dict[Severity, int]
     rules: tuple[str, ...]
     """Codes of those that were looked for."""
+    met: tuple[str, ...]
+    """Of these, whose subject is in the code: a call, a setting or a word that they look at."""
     spared: tuple[Spared, ...]
     remarks: tuple[Remark, ...]
 

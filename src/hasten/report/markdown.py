@@ -26,18 +26,20 @@ def tune_markdown(evidence: Evidence, out: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def escaped(text: str) -> str:
-    """Plain text that stays plain, in a line and in a table."""
+def escaped(text: str, opens: bool = True) -> str:
+    """Plain text that stays plain, in a line and in a table; ``opens`` where it may begin one."""
     inert = printable(text).replace("&", "&amp;").replace("<", "&lt;")
     safe = SPECIAL.sub(r"\\\1", inert)
-    return MENTION.sub(r"\1&#8203;", OPENING.sub(r"\1\\\2", safe))
+    return MENTION.sub(r"\1&#8203;", OPENING.sub(r"\1\\\2", safe) if opens else safe)
 
 
-def in_code(text: str) -> str:
+def in_code(text: str, in_table: bool = True) -> str:
     """A code span: within it only backticks, and in a table pipes, mean something."""
-    if r"\|" in text:  # a backslash and a pipe cannot both be told in a table's code
+    if in_table and r"\|" in text:  # a backslash and a pipe cannot both be told in a table's code
         return escaped(text)
-    words = printable(text).replace("|", r"\|")
+    words = printable(text)
+    if in_table:
+        words = words.replace("|", r"\|")
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", words)), default=0))
     room = " " if words.startswith("`") or words.endswith("`") else ""
     return f"{fence}{room}{words}{room}{fence}" if words else ""

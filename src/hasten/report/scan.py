@@ -108,7 +108,9 @@ def _findings(findings: Iterable[CodeFinding], source: Source) -> RenderableType
         row.append(f"{each.code} {each.severity}", style=STYLES[each.severity])
         rows.append(row.append(f"  {printable(each.message)}"))
         if line := "".join(source(each.path, each.line, each.line)).strip():
-            rows.append(Text(f"    {printable(line)}", style="dim", no_wrap=True))
+            rows.append(
+                Text(f"    {printable(line)}", style="dim", no_wrap=True, overflow="ellipsis")
+            )
     return Group(*rows)
 
 

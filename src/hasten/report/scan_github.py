@@ -31,9 +31,16 @@ def _finding(finding: CodeFinding) -> str:
         file=finding.path,
         line=str(finding.line),
         endLine=str(finding.end_line),
-        col=str(finding.column),
+        **_columns(finding),
         title=f"{finding.code} {finding.name}",
     )
+
+
+def _columns(finding: CodeFinding) -> dict[str, str]:
+    """GitHub takes none of what goes over several lines."""
+    if finding.end_line != finding.line:
+        return {}
+    return {"col": str(finding.column), "endColumn": str(finding.end_column)}
 
 
 def _command(level: str, message: str, **properties: str) -> str:

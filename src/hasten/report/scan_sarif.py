@@ -8,6 +8,7 @@ from urllib.parse import quote
 from hasten import __version__
 from hasten.records.record import digest_of
 from hasten.records.scan import CodeFinding, Fix, RuleInWords, ScanReport, Severity
+from hasten.report.scan import RUNS
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS: dict[Severity, str] = {
@@ -75,13 +76,14 @@ def _result(finding: CodeFinding, number: int) -> dict[str, Any]:
         "startLine": finding.line,
         "startColumn": finding.column,
         "endLine": finding.end_line,
+        "endColumn": finding.end_column,
     }
     result = {
         "ruleId": finding.code,
         "ruleIndex": number,
         "level": LEVELS[finding.severity],
         "rank": RANKS[finding.severity],
-        "message": {"text": f"{finding.message}."},
+        "message": {"text": f"{finding.message}{_link(finding)}."},
         "locations": [{"physicalLocation": _at(finding.path, region)}],
     }
     if finding.loop is not None:
@@ -90,12 +92,17 @@ def _result(finding: CodeFinding, number: int) -> dict[str, Any]:
             {
                 "id": 1,
                 "physicalLocation": _at(place.path, {"startLine": place.line}),
-                "message": {"text": f"Runs every {finding.loop.runs}: {finding.loop.words}."},
+                "message": {"text": f"Runs {RUNS[finding.loop.runs]}: {finding.loop.words}."},
             }
         ]
     if finding.fix is not None and finding.fix.edits:
         result["fixes"] = [_fix(finding.path, finding.fix)]
     return result
+
+
+def _link(finding: CodeFinding) -> str:
+    """To the related location: GitHub shows only those that the message links to."""
+    return "" if finding.loop is None else f" ([{RUNS[finding.loop.runs]}](1))"
 
 
 def _fix(path: str, fix: Fix) -> dict[str, Any]:

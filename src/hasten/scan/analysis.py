@@ -5,7 +5,7 @@ what other files make hot is added by scan.link."""
 import ast
 import gc
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -89,6 +89,7 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
     line: int
     column: int
     end_line: int
+    end_column: int
     message: str
     function: int
     known: Heat
@@ -109,6 +110,8 @@ class Analysis(msgspec.Struct, frozen=True, array_like=True):
     has_torch: bool
     failure: str = ""
     ignored: Ignored = {}
+    met: tuple[str, ...] = ()
+    """Codes of rules that had something to judge, found or not."""
 
 
 @dataclass(frozen=True)
@@ -189,10 +192,11 @@ def _unread(failure: str) -> Analysis:
 def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     look = Look(found, text)
     has_torch = _has_torch(found, text)
+    out = {rule for rule in rules.mentioning if not any(word in text for word in rule.mentions)}
     numbers = {id(function): number for number, function in enumerate(found.functions)}
     unique: dict[tuple[str, int], Candidate] = {}
     for each in sorted(
-        _candidates(_asked(found, rules, text), look, numbers, has_torch),
+        _candidates(_asked(found, rules, out), look, numbers, has_torch),
         key=lambda each: (each.line, each.column, each.code),
     ):
         unique.setdefault((each.code, each.line), each)
@@ -202,6 +206,11 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
         candidates=tuple(unique.values()),
         has_torch=has_torch,
         ignored=ignored_in(text),
+        met=tuple(
+            sorted(
+                rule.code for rule in _met(found, rules) - out if has_torch or not rule.needs_torch
+            )
+        ),
     )
 
 
@@ -245,9 +254,21 @@ def _imported(found: Outline) -> set[str]:
     return plain | set(found.imports.values())
 
 
-def _asked(found: Outline, rules: Rules, text: str) -> Iterable[tuple[list[Site], list[Rule]]]:
-    """Places, with the rules that may find something there."""
-    out = {rule for rule in rules.mentioning if not any(word in text for word in rule.mentions)}
+def _met(found: Outline, rules: Rules) -> set[Rule]:
+    """Whose subject is there: a call or a setting that they look at, or a word that gives them
+    away. Of those that look at all loops and the like nothing can be said."""
+    asked = chain(
+        (rules.by_call[name] for name in found.calls),
+        (rules.by_write[name] for name in found.writes),
+    )
+    in_words = (rule for node in found.nodes for rule in rules.by_node[node] if rule.mentions)
+    return {*chain.from_iterable(asked), *in_words}
+
+
+def _asked(
+    found: Outline, rules: Rules, out: Collection[Rule]
+) -> Iterable[tuple[list[Site], list[Rule]]]:
+    """Places, with the rules that may find something there; not those that are ``out``."""
     for sites, asked in chain(
         ((sites, rules.by_call[name]) for name, sites in found.calls.items()),
         ((sites, rules.by_node[node]) for node, sites in found.nodes.items()),
@@ -267,6 +288,7 @@ def _candidate(
         line=node.lineno,  # type: ignore[attr-defined]
         column=look.lines.column(node),
         end_line=node.end_lineno or node.lineno,  # type: ignore[attr-defined]
+        end_column=look.lines.end_column(node),
         message=found.message,
         function=numbers[id(site.function)],
         known=local.known,

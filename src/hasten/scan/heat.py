@@ -121,7 +121,7 @@ class Heats:
     def of_use(self, function: Function) -> Heat:
         """What the function's parameters say, to be used where nobody is known to call it: what
         takes tensors is mostly part of a step."""
-        takes = not self.prepares_data(function) and self._values.takes_tensor(function)
+        takes = not self.prepares_data(function) and self._values.parameters.takes_tensor(function)
         return Heat.STEP if takes else Heat.ONCE
 
     def is_seldom(self, function: Function) -> bool:

@@ -55,10 +55,16 @@ class Lines:
 
     def column(self, node: ast.AST) -> int:
         """In characters, from 1."""
-        line: int = node.lineno  # type: ignore[attr-defined]
+        return self._column(node.lineno, node.col_offset)  # type: ignore[attr-defined]
+
+    def end_column(self, node: ast.AST) -> int:
+        """Of what follows it, in characters, from 1."""
+        return self._column(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+
+    def _column(self, line: int, column: int) -> int:
         if self.text.isascii():
-            return node.col_offset + 1  # type: ignore[attr-defined, no-any-return]
-        return self.offset(line, node.col_offset) - self._starts[line - 1] + 1  # type: ignore[attr-defined]
+            return column + 1
+        return self.offset(line, column) - self._starts[line - 1] + 1
 
     def of(self, node: ast.AST) -> str:
         return self.text[self.start(node) : self.end(node)]

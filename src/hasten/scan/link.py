@@ -231,6 +231,7 @@ class Tree:
             line=each.line,
             column=each.column,
             end_line=each.end_line,
+            end_column=each.end_column,
             severity=rule.severity or FREQUENCY[heat],
             message=each.message,
             why=rule.why,
@@ -252,9 +253,7 @@ class Tree:
                 if reason
                 else Place(path=path, line=function.line)
             )
-            words = (
-                f"{function.name} is called there" if reason else f"{function.name} runs every step"
-            )
+            words = f"{function.name} is called there" if reason else f"in {function.name}"
         else:
             place, words = Place(path=path, line=each.loop or function.line), "this loop"
         runs = {Heat.EPOCH: "epoch", Heat.STEP: "step", Heat.ELEMENT: "element"}[heat]

@@ -9,7 +9,8 @@ from hasten.scan.heat import Heats, Local
 from hasten.scan.lines import Lines
 from hasten.scan.nodes import walk
 from hasten.scan.outline import STEPS, Block, Function, Loop, Outline, Site
-from hasten.scan.values import TENSOR, Value, Values
+from hasten.scan.value import TENSOR, Value
+from hasten.scan.values import Values
 from hasten.scan.vocabulary import words
 
 NO_GRAD = ("no_grad", "inference_mode")

@@ -37,6 +37,7 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
     spared: tuple[Spared, ...]
     remarks: tuple[Remark, ...]
     failures: dict[str, str]
+    met: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ def scan(
             codes=dict(sorted(Counter(each.code for each in told.findings).items())),
             severities=dict(Counter(each.severity for each in told.findings)),
             rules=tuple(rule.code for rule in found.rules),
+            met=told.met,
             spared=told.spared,
             remarks=told.remarks,
         ),
@@ -153,6 +155,7 @@ def link(
         spared=tuple(sorted(spared, key=lambda each: (each.path, each.line, each.code))),
         remarks=tuple(_remarks(analyses)),
         failures={name: each.failure for name, each in analyses.items() if each.failure},
+        met=tuple(sorted({code for each in analyses.values() for code in each.met})),
     )
 
 

@@ -6,56 +6,24 @@ is said to be unknown, and rules are then silent.
 """
 
 import ast
-from functools import lru_cache
-from typing import Literal, NamedTuple
 
 from hasten.scan import vocabulary
-from hasten.scan.nodes import walk
-from hasten.scan.outline import Binding, Class, Function, Outline, Site
-from hasten.scan.uses import tensor_parameters
+from hasten.scan.outline import Binding, Class, Function, Outline
+from hasten.scan.signs import Parameters, by_name
+from hasten.scan.value import (
+    ARRAY,
+    DEVICE_TENSOR,
+    HOST_TENSOR,
+    LOADER,
+    NUMBER,
+    TENSOR,
+    UNKNOWN,
+    Value,
+    Where,
+)
 
-Kind = Literal[
-    "tensor",
-    "batch",
-    "module",
-    "loader",
-    "dataset",
-    "optimizer",
-    "scaler",
-    "scheduler",
-    "frame",
-    "array",
-    "number",
-    "text",
-    "list",
-    "dict",
-    "writer",
-    "device",
-    "file",
-    "none",
-    "unknown",
-]
-Where = Literal["host", "device", "unknown"]
 DEPTH = 12
 """Names that are followed one after the other."""
-
-
-class Value(NamedTuple):
-    kind: Kind
-    where: Where = "unknown"
-    """Of a tensor or a batch of them."""
-    items: Kind = "unknown"
-    """Of a list or a dict: what it holds."""
-
-    @property
-    def is_tensor(self) -> bool:
-        return self.kind == "tensor"
-
-
-UNKNOWN = Value("unknown")
-HOST_TENSOR, DEVICE_TENSOR = Value("tensor", "host"), Value("tensor", "device")
-LOADER = Value("loader", "host")
-TENSOR, NUMBER, ARRAY = Value("tensor"), Value("number"), Value("array", "host")
 MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.")
 """Functions of these are no methods."""
 MODULE_BASES = ("Module", "LightningModule", "PreTrainedModel", "ModuleList", "Sequential")
@@ -68,9 +36,7 @@ class Values:
         self._outline = outline
         self._known: dict[tuple[int, int], Value] = {}
         self._following: set[int] = set()
-        self._used: dict[int, frozenset[str]] = {}
-        self._parameters: dict[tuple[int, str], Value] = {}
-        self._sites: dict[str, list[Site]] | None = None
+        self.parameters = Parameters(outline)
 
     def of(self, node: ast.AST | None, function: Function) -> Value:
         if node is None:
@@ -114,9 +80,9 @@ class Values:
     def of_name(self, name: str, line: int, function: Function) -> Value:
         binding, scope = self.definition(name, line, function)
         if scope is None:
-            return _by_name(name)
+            return by_name(name)
         if binding is None:
-            return self._of_parameter(name, scope)
+            return self.parameters.of(name, scope, self)
         return self._of_binding(binding, scope)
 
     def definition(
@@ -163,7 +129,7 @@ class Values:
             found = self._of_binding(binding, function)
             if found.kind not in ("unknown", "none"):
                 return found
-        return _by_name(name)
+        return by_name(name)
 
     def _find(self, node: ast.AST, function: Function) -> Value:
         match node:
@@ -244,7 +210,7 @@ class Values:
     def _of_attribute(self, node: ast.Attribute, function: Function) -> Value:
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             owner = function.owner
-            return self.of_attribute(owner, node.attr) if owner is not None else _by_name(node.attr)
+            return self.of_attribute(owner, node.attr) if owner is not None else by_name(node.attr)
         base = self.of(node.value, function)
         if base.kind == "tensor":
             if node.attr in vocabulary.ATTRIBUTES_OF_TENSORS or node.attr.endswith(
@@ -266,7 +232,7 @@ class Values:
             return Value("tensor", base.where)
         if node.attr in ("logits", "loss", "last_hidden_state"):
             return TENSOR
-        return _by_name(node.attr)
+        return by_name(node.attr)
 
     def _of_call(self, node: ast.Call, function: Function) -> Value:
         called = node.func
@@ -504,143 +470,6 @@ class Values:
                 return Value("module")
         return UNKNOWN
 
-    def _of_parameter(self, name: str, function: Function) -> Value:
-        key = id(function), name
-        known = self._parameters.get(key)
-        if known is None:
-            self._parameters[key] = UNKNOWN  # where functions call each other in a circle
-            known = self._parameters[key] = self._find_parameter(name, function)
-        return known
-
-    def _find_parameter(self, name: str, function: Function) -> Value:
-        argument = function.parameters[name]
-        if argument.annotation is not None:
-            found = self._of_annotation(argument.annotation)
-            if found.kind != "unknown" or not _mentions_tensor(argument.annotation):
-                return found if found.kind != "unknown" else _by_name(name)
-        named = _by_name(name)
-        if named.kind not in ("unknown", "tensor"):
-            return named
-        given = self._of_arguments(name, function)
-        if given.kind != "unknown":
-            return given
-        used = self.tensor_parameters(function)
-        is_named_so = vocabulary.is_tensor_parameter(name)
-        if name in used or (is_named_so and (used or self._takes_tensors(function))):
-            return TENSOR
-        return named
-
-    def tensor_parameters(self, function: Function) -> frozenset[str]:
-        """Those that the function uses as tensors."""
-        found = self._used.get(id(function))
-        if found is None:
-            found = self._used[id(function)] = tensor_parameters(function, self._outline)
-        return found
-
-    def takes_tensor(self, function: Function) -> bool:
-        """Whether any of its parameters is one, by its type, its use or both their names."""
-        if any(
-            each.annotation is not None and self._of_annotation(each.annotation) == TENSOR
-            for each in function.parameters.values()
-        ):
-            return True
-        return bool(function.parameters) and bool(self.tensor_parameters(function))
-
-    def _of_arguments(self, name: str, function: Function) -> Value:
-        """Of what the calls in this file give the parameter, where they agree."""
-        found = {
-            self.of(_given_to(name, function, site.node), site.function)
-            for site in self._calls_of(function)
-        }
-        if len(found) == 1:
-            return found.pop()
-        return TENSOR if found and all(each.kind == "tensor" for each in found) else UNKNOWN
-
-    def _calls_of(self, function: Function) -> list[Site]:
-        if self._sites is None:
-            self._sites = {}
-            for each in self._outline.functions:
-                for site in each.calls:
-                    called = site.node.func
-                    if isinstance(called, ast.Name):
-                        self._sites.setdefault(called.id, []).append(site)
-                    elif isinstance(called, ast.Attribute) and _is_self(called.value):
-                        self._sites.setdefault(f"self.{called.attr}", []).append(site)
-        is_method = function.owner is not None and function.name.count(".") == 1
-        return self._sites.get(("self." if is_method else "") + function.last_name, [])
-
-    def _takes_tensors(self, function: Function) -> bool:
-        name = function.last_name
-        if name in ("training_step", "validation_step", "test_step"):
-            return False
-        if name == "forward":
-            return True
-        return function.owner is not None and self.is_module(function.owner) and name != "__init__"
-
-    def _of_annotation(self, node: ast.expr) -> Value:
-        dotted = self._outline.dotted(node)
-        last = dotted.rpartition(".")[2]
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            last = node.value.rpartition(".")[2]
-        if isinstance(node, ast.BinOp):  # "Tensor | None"
-            return self._of_annotation(node.left)
-        if isinstance(node, ast.Subscript):
-            outer = self._outline.dotted(node.value).rpartition(".")[2]
-            inner = (
-                node.slice.elts[0]
-                if isinstance(node.slice, ast.Tuple) and node.slice.elts
-                else node.slice
-            )
-            if outer == "Optional":
-                return self._of_annotation(inner)
-            if outer in ("List", "list", "Sequence", "Tuple", "tuple", "Iterable"):
-                return Value("list", "unknown", self._of_annotation(inner).kind)
-            if outer == "DataLoader":
-                return LOADER
-            return UNKNOWN
-        if last in ("Tensor", "FloatTensor", "LongTensor", "BoolTensor"):
-            return TENSOR
-        if last in vocabulary.LOADERS:
-            return LOADER
-        if last == "Module" or dotted.startswith("torch.nn."):
-            return Value("module")
-        if last == "Optimizer" or last in vocabulary.OPTIMIZERS:
-            return Value("optimizer")
-        if last == "ndarray":
-            return ARRAY
-        if last in ("DataFrame", "Series"):
-            return Value("frame")
-        if last in ("int", "float", "bool"):
-            return NUMBER
-        if last == "str":
-            return Value("text")
-        return UNKNOWN
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in ("self", "cls")
-
-
-def _given_to(name: str, function: Function, call: ast.Call) -> ast.expr | None:
-    """What a call gives a parameter."""
-    for word in call.keywords:
-        if word.arg == name:
-            return word.value
-    names = [each for each in function.parameters if each not in ("self", "cls")]
-    place = names.index(name) if name in names else len(call.args)
-    given = call.args[: place + 1]
-    if len(given) <= place or any(isinstance(each, ast.Starred) for each in given):
-        return None
-    return given[place]
-
-
-def _mentions_tensor(annotation: ast.expr) -> bool:
-    return any(
-        (isinstance(each, ast.Name) and each.id.endswith("Tensor"))
-        or (isinstance(each, ast.Attribute) and each.attr.endswith("Tensor"))
-        for each in walk(annotation)
-    )
-
 
 def _of_constant(node: ast.Constant) -> Value:
     if node.value is None:
@@ -723,42 +552,3 @@ def _latest(bindings: "list[Binding] | tuple[()]", line: int) -> Binding | None:
             if each.line < line:
                 latest = each
     return latest or first
-
-
-@lru_cache(maxsize=10_000)
-def _by_name(name: str) -> Value:
-    """Of what is nowhere given a value: people call things what they are."""
-    low = name.lower()
-    if not low.startswith(("num", "n_")):
-        if any(word in low for word in vocabulary.LOADER_WORDS):
-            return LOADER
-        if any(word in low for word in vocabulary.BATCHES_WORDS):
-            return Value("loader")
-    if low.endswith(("optimizer", "optim", "opt")) and low not in ("opt",):
-        return Value("optimizer")
-    if low.endswith("scaler") and "standard" not in low and "minmax" not in low:
-        return Value("scaler") if low in ("scaler", "grad_scaler", "amp_scaler") else UNKNOWN
-    if low in (
-        "model",
-        "net",
-        "network",
-        "criterion",
-        "generator",
-        "discriminator",
-        "encoder",
-        "decoder",
-        "backbone",
-        "policy",
-        "actor",
-        "critic",
-    ):
-        return Value("module")
-    if low.endswith(("_model", "_net", "_encoder", "_decoder")):
-        return Value("module")
-    if low in ("loss", "logits", "total_loss"):
-        return TENSOR
-    if low in ("df", "dataframe"):
-        return Value("frame")
-    if low.endswith("writer"):
-        return Value("writer")
-    return UNKNOWN

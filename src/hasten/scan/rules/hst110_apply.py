@@ -53,7 +53,7 @@ def prepare(model, df, transform):
         read = receiver(call)
         if read is None or not call.args or not self._is_frame(call, read, site, look):
             return
-        yield Found(call, f"`{look.source(read)}.{call.func.attr}` runs Python for each element")  # type: ignore[attr-defined]
+        yield Found(call, f"`{look.source(call.func)}` runs Python for each element")
 
     def _is_frame(self, call: ast.Call, read: ast.expr, site: Site, look: Look) -> bool:
         by_rows = is_constant(keyword(call, "axis"), 1) or is_constant(

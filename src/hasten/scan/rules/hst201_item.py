@@ -100,7 +100,7 @@ def mean(loader):
             return
         if _is_said_above(site) or look.converts(site):
             return
-        message = f"`{look.source(read)}.item()` waits for the device"
+        message = f"`{look.source(site.node)}` waits for the device"
         yield Found(site.node, message, read_after_loop(site, look))
 
 

@@ -8,7 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import FINITE, Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.values import DEVICE_TENSOR
+from hasten.scan.value import DEVICE_TENSOR
 
 
 class TensorCondition(Rule):

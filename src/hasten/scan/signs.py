@@ -1,0 +1,207 @@
+"""What names, annotations and parameters say of a value that nothing else is known of."""
+
+import ast
+from functools import lru_cache
+from typing import Protocol
+
+from hasten.scan import vocabulary
+from hasten.scan.nodes import walk
+from hasten.scan.outline import Class, Function, Outline, Site
+from hasten.scan.uses import tensor_parameters
+from hasten.scan.value import ARRAY, LOADER, NUMBER, TENSOR, UNKNOWN, Value
+
+
+class Known(Protocol):
+    """What is known of a file besides."""
+
+    def of(self, node: ast.AST | None, function: Function) -> Value: ...
+
+    def is_module(self, owner: Class) -> bool: ...
+
+
+class Parameters:
+    """Of the functions of one file."""
+
+    def __init__(self, outline: Outline) -> None:
+        self._outline = outline
+        self._used: dict[int, frozenset[str]] = {}
+        self._known: dict[tuple[int, str], Value] = {}
+        self._sites: dict[str, list[Site]] | None = None
+
+    def of(self, name: str, function: Function, values: Known) -> Value:
+        key = id(function), name
+        known = self._known.get(key)
+        if known is None:
+            self._known[key] = UNKNOWN  # where functions call each other in a circle
+            known = self._known[key] = self._find(name, function, values)
+        return known
+
+    def _find(self, name: str, function: Function, values: Known) -> Value:
+        argument = function.parameters[name]
+        if argument.annotation is not None:
+            found = of_annotation(argument.annotation, self._outline)
+            if found.kind != "unknown" or not _mentions_tensor(argument.annotation):
+                return found if found.kind != "unknown" else by_name(name)
+        named = by_name(name)
+        if named.kind not in ("unknown", "tensor"):
+            return named
+        given = self._of_arguments(name, function, values)
+        if given.kind != "unknown":
+            return given
+        used = self.tensor_parameters(function)
+        is_named_so = vocabulary.is_tensor_parameter(name)
+        if name in used or (is_named_so and (used or _takes_tensors(function, values))):
+            return TENSOR
+        return named
+
+    def tensor_parameters(self, function: Function) -> frozenset[str]:
+        """Those that the function uses as tensors."""
+        found = self._used.get(id(function))
+        if found is None:
+            found = self._used[id(function)] = tensor_parameters(function, self._outline)
+        return found
+
+    def takes_tensor(self, function: Function) -> bool:
+        """Whether any of its parameters is one, by its type, its use or both their names."""
+        if any(
+            each.annotation is not None and of_annotation(each.annotation, self._outline) == TENSOR
+            for each in function.parameters.values()
+        ):
+            return True
+        return bool(function.parameters) and bool(self.tensor_parameters(function))
+
+    def _of_arguments(self, name: str, function: Function, values: Known) -> Value:
+        """Of what the calls in this file give the parameter, where they agree."""
+        found = {
+            values.of(_given_to(name, function, site.node), site.function)
+            for site in self._calls_of(function)
+        }
+        if len(found) == 1:
+            return found.pop()
+        return TENSOR if found and all(each.kind == "tensor" for each in found) else UNKNOWN
+
+    def _calls_of(self, function: Function) -> list[Site]:
+        if self._sites is None:
+            self._sites = {}
+            for each in self._outline.functions:
+                for site in each.calls:
+                    called = site.node.func
+                    if isinstance(called, ast.Name):
+                        self._sites.setdefault(called.id, []).append(site)
+                    elif isinstance(called, ast.Attribute) and _is_self(called.value):
+                        self._sites.setdefault(f"self.{called.attr}", []).append(site)
+        is_method = function.owner is not None and function.name.count(".") == 1
+        return self._sites.get(("self." if is_method else "") + function.last_name, [])
+
+
+def of_annotation(node: ast.expr, outline: Outline) -> Value:
+    dotted = outline.dotted(node)
+    last = dotted.rpartition(".")[2]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        last = node.value.rpartition(".")[2]
+    if isinstance(node, ast.BinOp):  # "Tensor | None"
+        return of_annotation(node.left, outline)
+    if isinstance(node, ast.Subscript):
+        outer = outline.dotted(node.value).rpartition(".")[2]
+        inner = (
+            node.slice.elts[0]
+            if isinstance(node.slice, ast.Tuple) and node.slice.elts
+            else node.slice
+        )
+        if outer == "Optional":
+            return of_annotation(inner, outline)
+        if outer in ("List", "list", "Sequence", "Tuple", "tuple", "Iterable"):
+            return Value("list", "unknown", of_annotation(inner, outline).kind)
+        if outer == "DataLoader":
+            return LOADER
+        return UNKNOWN
+    if last in ("Tensor", "FloatTensor", "LongTensor", "BoolTensor"):
+        return TENSOR
+    if last in vocabulary.LOADERS:
+        return LOADER
+    if last == "Module" or dotted.startswith("torch.nn."):
+        return Value("module")
+    if last == "Optimizer" or last in vocabulary.OPTIMIZERS:
+        return Value("optimizer")
+    if last == "ndarray":
+        return ARRAY
+    if last in ("DataFrame", "Series"):
+        return Value("frame")
+    if last in ("int", "float", "bool"):
+        return NUMBER
+    if last == "str":
+        return Value("text")
+    return UNKNOWN
+
+
+@lru_cache(maxsize=10_000)
+def by_name(name: str) -> Value:
+    """Of what is nowhere given a value: people call things what they are."""
+    low = name.lower()
+    if not low.startswith(("num", "n_")):
+        if any(word in low for word in vocabulary.LOADER_WORDS):
+            return LOADER
+        if any(word in low for word in vocabulary.BATCHES_WORDS):
+            return Value("loader")
+    if low.endswith(("optimizer", "optim", "opt")) and low not in ("opt",):
+        return Value("optimizer")
+    if low.endswith("scaler") and "standard" not in low and "minmax" not in low:
+        return Value("scaler") if low in ("scaler", "grad_scaler", "amp_scaler") else UNKNOWN
+    if low in (
+        "model",
+        "net",
+        "network",
+        "criterion",
+        "generator",
+        "discriminator",
+        "encoder",
+        "decoder",
+        "backbone",
+        "policy",
+        "actor",
+        "critic",
+    ):
+        return Value("module")
+    if low.endswith(("_model", "_net", "_encoder", "_decoder")):
+        return Value("module")
+    if low in ("loss", "logits", "total_loss"):
+        return TENSOR
+    if low in ("df", "dataframe"):
+        return Value("frame")
+    if low.endswith("writer"):
+        return Value("writer")
+    return UNKNOWN
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _given_to(name: str, function: Function, call: ast.Call) -> ast.expr | None:
+    """What a call gives a parameter."""
+    for word in call.keywords:
+        if word.arg == name:
+            return word.value
+    names = [each for each in function.parameters if each not in ("self", "cls")]
+    place = names.index(name) if name in names else len(call.args)
+    given = call.args[: place + 1]
+    if len(given) <= place or any(isinstance(each, ast.Starred) for each in given):
+        return None
+    return given[place]
+
+
+def _mentions_tensor(annotation: ast.expr) -> bool:
+    return any(
+        (isinstance(each, ast.Name) and each.id.endswith("Tensor"))
+        or (isinstance(each, ast.Attribute) and each.attr.endswith("Tensor"))
+        for each in walk(annotation)
+    )
+
+
+def _takes_tensors(function: Function, values: Known) -> bool:
+    name = function.last_name
+    if name in ("training_step", "validation_step", "test_step"):
+        return False
+    if name == "forward":
+        return True
+    return function.owner is not None and values.is_module(function.owner) and name != "__init__"
