@@ -135,7 +135,7 @@ class Head(torch.nn.Module):
             if last_name(called) not in CACHES:
                 continue
             function = next((one for one in look.outline.functions if one.node is node), None)
-            if function is not None and look.values.takes_tensor(function):
+            if function is not None and look.values.parameters.takes_tensor(function):
                 yield Found(each, f"`{node.name}` is cached by the tensors that it is given")
 
 
