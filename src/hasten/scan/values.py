@@ -36,7 +36,7 @@ Kind = Literal[
     "unknown",
 ]
 Where = Literal["host", "device", "unknown"]
-DEPTH = 12
+DEPTH = 24
 """Names that are followed one after the other."""
 
 
@@ -156,14 +156,18 @@ class Values:
         return None
 
     def of_attribute(self, owner: Class, name: str) -> Value:
-        """Of ``self.NAME``."""
+        """Of ``self.NAME``: the first that tells, but what is ever moved to a device lies there."""
+        first = None
         for binding, function in owner.attributes.get(name, ()):
             if binding.how == "changed":
                 continue
             found = self._of_binding(binding, function)
-            if found.kind not in ("unknown", "none"):
+            if found.kind in ("unknown", "none"):
+                continue
+            if found != HOST_TENSOR and (first is None or found == DEVICE_TENSOR):
                 return found
-        return _by_name(name)
+            first = first or found
+        return first or _by_name(name)
 
     def _find(self, node: ast.AST, function: Function) -> Value:
         match node:
@@ -343,9 +347,9 @@ class Values:
         if last in vocabulary.OPTIMIZERS and ("optim" in dotted or dotted == last):
             return Value("optimizer")
         if last in vocabulary.LOADERS:
-            return LOADER
+            return Value("loader", self._place_of_rows(node, function))
         if last in vocabulary.DATASETS:
-            return Value("dataset")
+            return Value("dataset", self._place_of_rows(node, function))
         if dotted.startswith(vocabulary.LR_SCHEDULERS):
             return Value("scheduler")
         if last == "GradScaler":
@@ -391,6 +395,12 @@ class Values:
             return self.of(node.args[0], function)
         return None
 
+    def _place_of_rows(self, node: ast.Call, function: Function) -> Where:
+        """Of a loader or a data set: of tensors that lie on the device come batches that do."""
+        held = self.of(node.args[0], function) if node.args else UNKNOWN
+        is_there = held.where == "device" and held.kind in ("tensor", "dataset")
+        return "device" if is_there else "host"
+
     def _of_torch_function(self, node: ast.Call, name: str, function: Function) -> Value:
         device = next((word.value for word in node.keywords if word.arg == "device"), None)
         if device is not None:
@@ -402,7 +412,7 @@ class Values:
                 places.add(value.where)
         if "device" in places:
             return DEVICE_TENSOR
-        if name in vocabulary.MADE_ON_HOST and name not in ("stack", "cat", "one_hot"):
+        if name in vocabulary.MADE_ON_HOST:
             return HOST_TENSOR
         return HOST_TENSOR if places == {"host"} else TENSOR
 
@@ -478,17 +488,20 @@ class Values:
 
     def _of_each(self, binding: Binding, given: Value, function: Function) -> Value:
         """What a loop over ``given`` gives its target."""
-        over = binding.value
-        if isinstance(over, ast.Call):
-            name = self._outline.dotted(over.func)
-            if name == "enumerate" and binding.place == 0:
+        over, path = binding.value, binding.path
+        name = self._outline.dotted(over.func) if isinstance(over, ast.Call) else ""
+        if isinstance(over, ast.Call) and name == "enumerate" and over.args and path:
+            if path[0] == 0:
                 return NUMBER
+            over, path = over.args[0], path[1:]
+            name = self._outline.dotted(over.func) if isinstance(over, ast.Call) else ""
+        if isinstance(over, ast.Call):
             if name == "range" or name.endswith("trange"):
                 return NUMBER
-            if name.endswith((".items", ".keys")) and binding.place <= 0:
+            if name.endswith((".items", ".keys")) and path in ((), (0,)):
                 return UNKNOWN
-            if name == "zip" and 0 <= binding.place < len(over.args):
-                given = self.of(over.args[binding.place], function)
+            if name == "zip" and path and path[0] < len(over.args):
+                given = self.of(over.args[path[0]], function)
         match given.kind:
             case "loader":
                 return Value("batch", given.where)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, is_said_above, receiver
 from hasten.scan.outline import Site
 from hasten.scan.read_once import before_copies, read_after_loop
 from hasten.scan.rule import Found, Rule
@@ -98,16 +98,7 @@ def mean(loader):
         value = look.value(before_copies(read), site)
         if value.kind in ("array", "frame", "number") or value.where == "host":
             return
-        if _is_said_above(site) or look.converts(site):
+        if is_said_above(site) or look.converts(site):
             return
         message = f"`{look.source(read)}.item()` waits for the device"
         yield Found(site.node, message, read_after_loop(site, look))
-
-
-def _is_said_above(site: Site) -> bool:
-    """Whether another stands on an earlier line of the statement: it waits for this one too."""
-    first, here = site.statement.lineno, site.node.lineno
-    return first < here and any(
-        first <= each.node.lineno < here and called_name(each.node) == "item"
-        for each in site.function.calls
-    )
