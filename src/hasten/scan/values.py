@@ -489,13 +489,17 @@ class Values:
     def _of_each(self, binding: Binding, given: Value, function: Function) -> Value:
         """What a loop over ``given`` gives its target."""
         over, path = binding.value, binding.path
-        name = self._outline.dotted(over.func) if isinstance(over, ast.Call) else ""
-        if isinstance(over, ast.Call) and name == "enumerate" and over.args and path:
-            if path[0] == 0:
-                return NUMBER
-            over, path = over.args[0], path[1:]
-            name = self._outline.dotted(over.func) if isinstance(over, ast.Call) else ""
+        while isinstance(over, ast.Call) and over.args:
+            wraps = self._outline.dotted(over.func).rpartition(".")[2]
+            if wraps == "enumerate" and path:
+                if path[0] == 0:
+                    return NUMBER
+                path = path[1:]
+            elif wraps not in ("tqdm", "track", "iter", "reversed"):
+                break
+            over = over.args[0]
         if isinstance(over, ast.Call):
+            name = self._outline.dotted(over.func)
             if name == "range" or name.endswith("trange"):
                 return NUMBER
             if name.endswith((".items", ".keys")) and path in ((), (0,)):
