@@ -233,6 +233,7 @@ def step(x, n):
         ("asked, (x, y)", "tqdm(enumerate(loader))", "number"),
         ("step, (asked, y)", "enumerate(tqdm(loader, leave=False))", "batch"),
         ("asked", "tqdm(range(9))", "number"),
+        ("asked", "next(iter(loader))[0].keys()", "unknown"),
         ("step, (asked, x)", "enumerate(zip(range(3), loader))", "unknown"),
         ("step, (n, asked)", "enumerate(zip(things, loader))", "batch"),
     ],

@@ -502,7 +502,8 @@ class Values:
             name = self._outline.dotted(over.func)
             if name == "range" or name.endswith("trange"):
                 return NUMBER
-            if name.endswith((".items", ".keys")) and path in ((), (0,)):
+            method = over.func.attr if isinstance(over.func, ast.Attribute) else ""
+            if method in ("items", "keys") and path in ((), (0,)):
                 return UNKNOWN
             if name == "zip" and path and path[0] < len(over.args):
                 given = self.of(over.args[path[0]], function)

@@ -152,7 +152,11 @@ def train(model, loader):
         copied = _copied(call, name)
         if copied is None or _goes_on(site) or is_said_above(site) or look.prepares_data(site):
             return
-        if look.converts(site) or _is_for_environment(copied) or _is_joined(copied, site, look):
+        if (
+            look.converts(site)
+            or _is_for_environment(copied, site)
+            or _is_joined(copied, site, look)
+        ):
             return
         if name == "batch_decode":
             waits = self._decodes_in_training(site, look)
@@ -191,6 +195,7 @@ def train(model, loader):
 
 PREDICTS = re.compile(r"predict|infer|encode|embed|generat|sampl|transform|search|export|plot|save")
 JOINS = ("cat", "concat", "stack", "vstack", "hstack")
+ACTION = re.compile(r"act(ions?)?(_|$)")
 AFTERWARDS = ("item", "cpu")
 
 
@@ -201,11 +206,14 @@ def _copied(call: ast.Call, name: str) -> ast.expr | None:
     return call.args[0] if call.args and CONVERTERS.search(name) else None
 
 
-def _is_for_environment(copied: ast.expr) -> bool:
+def _is_for_environment(copied: ast.expr, site: Site) -> bool:
     """Actions are wanted on the host, step by step."""
+    targets = site.statement.targets if isinstance(site.statement, ast.Assign) else ()
+    if any(isinstance(each, ast.Name) and ACTION.match(each.id) for each in targets):
+        return True
     while isinstance(copied, ast.Call) and isinstance(copied.func, ast.Attribute):
         copied = copied.func.value
-    return isinstance(copied, ast.Name) and copied.id in ("action", "actions", "act")
+    return isinstance(copied, ast.Name) and ACTION.match(copied.id) is not None
 
 
 def _is_joined(copied: ast.expr, site: Site, look: Look) -> bool:

@@ -133,7 +133,7 @@ class Net(nn.Module):
             return
         if site.parent is site.statement and isinstance(site.statement, ast.Expr):
             return  # of no tensor: that would not change
-        if TOKENS in look.text:
+        if all(word in look.text for word in TOKENS):
             return
         if (
             look.prepares_data(site)
@@ -161,7 +161,7 @@ class Net(nn.Module):
         return site.function.last_name != "forward" and _is_handed_over(moved, site, look)
 
 
-TOKENS = "input_ids"
+TOKENS = ("input_ids", "attention_mask")
 """Batches of a language model are a few whole numbers, beside a step that computes long on them."""
 
 
