@@ -112,3 +112,15 @@ def test_a_rule_may_ask_for_more_than_what_a_function_takes() -> None:
     for each, lines in ((text, []), (hot, [3])):
         tree = Tree({"a.py": analyse(each, Rules.of([rule]))})
         assert [found.line for found in tree.findings({"HST207": rule})] == lines
+
+
+def test_a_function_is_found_by_its_file_that_stands_before_it() -> None:
+    rules = [Item()]
+    loop = "import package\ndef fit(loader):\n  for x in loader:\n    package.sums.total(x)\n"
+    sums = "import torch\ndef total(parts):\n  return parts[0].item()\n"
+    analyses = {
+        name: analyse(text, Rules.of(rules))
+        for name, text in (("loop.py", loop), ("package/sums.py", sums))
+    }
+    findings = Tree(analyses).findings({"HST201": rules[0]})
+    assert [(each.path, each.line) for each in findings] == [("package/sums.py", 3)]

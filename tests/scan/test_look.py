@@ -176,3 +176,18 @@ def test_what_numba_compiles_is_known(decorator: str, compiled: bool) -> None:
     text = f"@{decorator}\ndef step(x):\n    asked(x)\n"
     site, look = site_of_call(text)
     assert look.is_compiled(site.function) is compiled
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "rare"), [("total = None", "", True), ("", "total = None", False)]
+)
+def test_what_begins_a_sum_in_the_first_turn_is_rare(before: str, inside: str, rare: bool) -> None:
+    text = f"""
+{before or "pass"}
+for x in steps:
+    {inside or "pass"}
+    if total is None:
+        total = asked(x)
+"""
+    site, look = site_of_call(text)
+    assert look.is_rare(site) is rare

@@ -232,3 +232,67 @@ def build():
     asked = nn.Parameter(zeros(3))
 """
     assert value_of(text).is_tensor
+
+
+@pytest.mark.parametrize(
+    ("target", "over", "kind"),
+    [
+        ("step, (asked, y)", "enumerate(loader)", "batch"),
+        ("asked, (x, y)", "enumerate(loader)", "number"),
+        ("step, asked", "enumerate(loader)", "batch"),
+        ("asked, (x, y)", "tqdm(enumerate(loader))", "number"),
+        ("step, (asked, y)", "enumerate(tqdm(loader, leave=False))", "batch"),
+        ("asked", "tqdm(range(9))", "number"),
+        ("asked", "next(iter(loader))[0].keys()", "unknown"),
+        ("step, (asked, x)", "enumerate(zip(range(3), loader))", "unknown"),
+        ("step, (n, asked)", "enumerate(zip(things, loader))", "batch"),
+    ],
+)
+def test_a_loop_gives_each_of_its_targets_what_stands_there(
+    target: str, over: str, kind: str
+) -> None:
+    found = outline(ast.parse(f"def step(loader):\n  for {target} in {over}:\n    pass"), (), ())
+    assert Values(found).of_name("asked", 3, found.functions[1]).kind == kind
+
+
+def test_an_attribute_that_is_ever_moved_lies_on_the_device() -> None:
+    text = """
+import torch
+class Sampler:
+    def draw(self, device):
+        self.shares = self.shares.to(device)
+        asked = self.shares
+    def begin(self):
+        self.shares = torch.zeros(3)
+"""
+    assert value_of(text) == Value("tensor", "device")
+
+
+def test_batches_of_a_data_set_on_the_device_lie_there() -> None:
+    text = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+def fit(rows, device):
+    loader = DataLoader(TensorDataset(torch.from_numpy(rows).to(device)), batch_size=3)
+    asked = next(iter(loader))
+"""
+    assert value_of(text) == Value("batch", "device")
+
+
+def test_what_is_drawn_lies_where_its_shares_do() -> None:
+    text = """
+from torch import bernoulli
+def draw(shares):
+    asked = bernoulli(shares.table())
+"""
+    assert value_of(text) == Value("tensor", "unknown")
+
+
+def test_a_parameter_is_told_by_functions_that_were_imported_by_name() -> None:
+    text = """
+from torch import cat
+def draw(rows):
+    joined = cat(rows, 0)
+    asked = rows
+"""
+    assert value_of(text) == Value("tensor", "unknown")

@@ -37,7 +37,10 @@ EVERYBODYS = words(
     " forward __init__ lower upper replace info debug warning error sort index count insert"
 )
 """Methods that so many classes have that a call tells nothing of whose it is."""
-OF_TORCH = ("collate", ".backward()", "Dataset)", "DataLoader)", ".zero_grad(", "nn.Module")
+OF_TORCH = (
+    "collate", ".backward()", "Dataset)", "DataLoader)", ".zero_grad(", "nn.Module", ".cuda()",
+    ".to(device", ".to(self.device", ".detach()",
+)  # fmt: skip
 """What hardly anything but a file of a project that uses torch says."""
 OF_CONTAINERS = words("add append extend update get insert forward")
 """But for these the name of what they are called on may tell it."""

@@ -65,12 +65,12 @@ STEP_FUNCTIONS = words(
 SAMPLE_FUNCTIONS = frozenset(("__getitem__", "__getitems__", "load_item", "load_sample"))
 LOSSES = re.compile(r"(^|_)(loss|criterion|accuracy|penalty)(_|$)")
 SELDOM = re.compile(
-    r"^_*(__(?!call__)|(init|build|setup|set|reset|load|read|save|store|write|export|plot|draw|show"
+    r"^_*(__(?!call__|next__)|(init|build|setup|set|reset|load|read|save|store|write|export|plot|draw|show"
     r"|visuali[sz]e|display|print|main|run|fit|evaluate|test|register|convert|download|parse"
     r"|preprocess|from|to|calibrate|summari[sz]e|dump|repr|collate|tokeni[sz]e)(_|$)"
     r"|(train|log|predict|predict_proba|infer|generate|sample|encode|decode|embed|transform"
     r"|inverse|inverse_transform|interpolate|reconstruct)$)"
-    r"|search|mining|retriev|(^|_)(returns|advantages?|gae)$"
+    r"|search|mining|retriev|(^|_)(returns|advantages?|gae)$|(^|_)(save|checkpoint)(_|$)"
 )
 """How functions are called that a program calls now and then, tensors or not."""
 COLLATE = re.compile(r"collate")
@@ -103,6 +103,8 @@ class Heats:
         if owner is not None and name in SAMPLE_FUNCTIONS:
             return Heat.ELEMENT
         if COLLATE.search(name) and name != "__init__":
+            return Heat.STEP
+        if owner is not None and name == "__next__":
             return Heat.STEP
         if owner is not None and name in DRAWS and REPLAYS.search(owner.name):
             return Heat.STEP
@@ -229,6 +231,17 @@ class Heats:
             return True
         return target is not None and any(BATCH.search(each.lower()) for each in _names(target))
 
+    def _is_part(self, over: ast.expr, loop: Loop) -> bool:
+        """Whether it is what a batch was unpacked into, which holds as much as there are
+        samples."""
+        if not isinstance(over, ast.Name):
+            return False
+        binding, _ = self._values.definition(over.id, over.lineno, loop.function)
+        if binding is None or binding.how != "loop":
+            return False
+        counts = isinstance(binding.value, ast.Call) and bare(binding.value) is not binding.value
+        return len(binding.path) > counts
+
     def goes_over_few(self, loop: Loop) -> bool:
         _, over = loop.header()
         if isinstance(over, ast.List | ast.Tuple | ast.Set | ast.Dict):
@@ -238,7 +251,8 @@ class Heats:
             if isinstance(last, ast.Constant) and isinstance(last.value, int):
                 return last.value <= 16
         over = bare(over)
-        if self._values.of(over, loop.function).kind in ("module", "dict", "batch"):
+        kind = self._values.of(over, loop.function).kind
+        if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
         return any(FEW.search(each.lower()) for each in _names(over))
 

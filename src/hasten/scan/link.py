@@ -137,7 +137,7 @@ class Tree:
         if call.kind == "self":
             return self._methods(caller, named)
         if call.kind == "method":
-            return self._of_any(named, module, last)
+            return self._of_any(named, module, last) or self._of_file(named, module)
         own = [each for each in named if each[0] == path and not self._is_method(each)]
         if own:
             return own
@@ -162,6 +162,15 @@ class Tree:
             if meant:
                 return meant
         return methods if len(methods) <= ALIKE and name not in EVERYBODYS else []
+
+    def _of_file(self, named: list[Key], receiver: str) -> list[Key]:
+        """Functions of a file that is called as what they are called on: ``reduce`` of
+        "sums.py" for ``package.sums.reduce``."""
+        return [
+            each
+            for each in named
+            if not self._is_method(each) and _stem(each[0]).rpartition("/")[2] == receiver
+        ]
 
     def _methods(self, caller: Key, named: list[Key]) -> list[Key]:
         """Of the caller's class, of those that it is derived from and that are derived from it."""

@@ -152,7 +152,7 @@ class Look:
     def _runs_rarely(self, block: Block, site: Site) -> bool:
         known = self._rare.get(id(block))
         if known is None:
-            known = self._rare[id(block)] = self._lets_rarely(block) or (
+            known = self._rare[id(block)] = self._lets_rarely(block, site) or (
                 block.parent is not None
                 and not self._is_known_loop(block.node, site)
                 and self._runs_rarely(block.parent, site)
@@ -164,10 +164,10 @@ class Look:
             each.node is node and self.heats.kind_of(each) is not None for each in self.loops(site)
         )
 
-    def _lets_rarely(self, block: Block) -> bool:
+    def _lets_rarely(self, block: Block, site: Site) -> bool:
         node = block.node
         if isinstance(node, ast.If) and block.branch == "body":
-            return self.is_seldom(node) or _happens_once(node)
+            return self.is_seldom(node) or _happens_once(node) or _begins(node, site)
         return isinstance(node, ast.ExceptHandler)
 
     def is_seldom(self, node: ast.If) -> bool:
@@ -239,9 +239,30 @@ def _happens_once(node: ast.If) -> bool:
     return False
 
 
-MAKERS = vocabulary.MADE_ON_HOST - words(
-    "from_numpy as_tensor stack cat one_hot multinomial bernoulli"
-)
+def _begins(node: ast.If, site: Site) -> bool:
+    """``if total is None: total = ...`` in the first turn of a loop that begins after ``total =
+    None``."""
+    match node.test:
+        case ast.Compare(
+            left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]
+        ):
+            loop = site.loop
+            if loop is None or not _is_given(name, node.body):
+                return False
+            within = [each for each in site.function.bindings[name] if loop.holds(each.line)]
+            return not any(is_constant(each.value, None) for each in within)
+    return False
+
+
+def _is_given(name: str, body: list[ast.stmt]) -> bool:
+    return any(
+        isinstance(statement, ast.Assign)
+        and any(isinstance(each, ast.Name) and each.id == name for each in statement.targets)
+        for statement in body
+    )
+
+
+MAKERS = vocabulary.MADE_ON_HOST - {"from_numpy", "as_tensor"}
 """What a tensor of its own is made with, not of one that there is."""
 COMPARISONS = words(
     "isnan isinf isfinite eq ne lt gt le ge isin bool logical_and logical_or logical_not"
@@ -327,3 +348,14 @@ def are_alternatives(one: Site, other: Site) -> bool:
 def receiver(call: ast.Call) -> ast.expr | None:
     """``x`` of ``x.item()``."""
     return call.func.value if isinstance(call.func, ast.Attribute) else None
+
+
+def is_said_above(site: Site) -> bool:
+    """Whether another call of the name stands on an earlier line of the statement: one that waits
+    waits for this one too."""
+    first, here = site.statement.lineno, site.node.lineno
+    name = called_name(site.node)
+    return first < here and any(
+        first <= each.node.lineno < here and called_name(each.node) == name
+        for each in site.function.calls
+    )

@@ -30,8 +30,8 @@ class Binding:
     value: ast.expr | None
     how: How = "value"
     """"item": one of those that ``value`` unpacks into; "loop": each of those that it gives."""
-    place: int = 0
-    """Of an item or a loop's target that unpacks: which."""
+    path: tuple[int, ...] = ()
+    """Of an item or a loop's target that unpacks: which; of what is unpacked twice both places."""
     within: tuple[int, int] | None = None
     """Lines of the comprehension or lambda that alone sees it."""
 

@@ -208,9 +208,11 @@ class _Reader:
             self._function.returns.append(node.value)
             self._expression(node.value, node)
 
-    def _bind(self, target: ast.expr, value: ast.expr | None, how: How, place: int = -1) -> None:
+    def _bind(
+        self, target: ast.expr, value: ast.expr | None, how: How, path: tuple[int, ...] = ()
+    ) -> None:
         if isinstance(target, ast.Name):
-            binding = Binding(_last_line(target, value, how), value, how, place, self._within_lines)
+            binding = Binding(_last_line(target, value, how), value, how, path, self._within_lines)
             self._function.bindings.setdefault(target.id, []).append(binding)
         elif isinstance(target, ast.Tuple | ast.List):
             values = value.elts if isinstance(value, ast.Tuple | ast.List) else None
@@ -219,7 +221,7 @@ class _Reader:
                 if alike and values is not None:
                     self._bind(each, values[number], how)
                 else:
-                    self._bind(each, value, "loop" if how == "loop" else "item", number)
+                    self._bind(each, value, "loop" if how == "loop" else "item", (*path, number))
         elif isinstance(target, ast.Attribute):
             if target.attr in self._wanted_writes:
                 self.found.writes.setdefault(target.attr, []).append(self._site(target))
@@ -229,11 +231,11 @@ class _Reader:
                 and isinstance(target.value, ast.Name)
                 and target.value.id == "self"
             ):
-                binding = Binding(target.lineno, value, how, place)
+                binding = Binding(target.lineno, value, how, path)
                 owner.attributes.setdefault(target.attr, []).append((binding, self._function))
             self._expression(target.value, self._statement)
         elif isinstance(target, ast.Starred):
-            self._bind(target.value, value, "item", place)
+            self._bind(target.value, value, "item", path)
         else:
             self._expression(target, self._statement)
 

@@ -12,7 +12,7 @@ from hasten.scan.outline import Function, Outline
 from hasten.scan.vocabulary import words
 
 TELLING = vocabulary.ONLY_TENSORS_HAVE | words(
-    "dim numel is_cuda matmul backward topk scatter_add expand index_add"
+    "dim numel is_cuda matmul backward topk scatter_add expand index_add clone"
 )
 """Methods that only tensors have."""
 TELLING_WITH_NUMBERS = words("size view transpose unfold chunk new_full")
@@ -28,9 +28,7 @@ def tensor_parameters(function: Function, outline: Outline) -> frozenset[str]:
     parameters, bindings = function.parameters, function.bindings
     found = set()
     for site in function.calls:
-        if not isinstance(site.node.func, ast.Attribute):
-            continue
-        for used in _tensors_of(site.node, site.node.func, outline):
+        for used in _tensors_of(site.node, outline):
             name = _parameter(used, parameters)
             if name and all(each.line >= used.lineno for each in bindings.get(name, ())):
                 found.add(name)
@@ -44,13 +42,17 @@ def _parameter(used: ast.expr, parameters: dict[str, ast.arg]) -> str:
     return used.id if isinstance(used, ast.Name) and used.id in parameters else ""
 
 
-def _tensors_of(
-    call: ast.Call, called: ast.Attribute, outline: Outline
-) -> list[ast.expr] | tuple[()]:
+def _tensors_of(call: ast.Call, outline: Outline) -> list[ast.expr] | tuple[()]:
     """What a call shows to be a tensor."""
-    if called.attr in ASKED and _is_telling(called, call):
-        return [called.value]
-    if not call.args or not isinstance(called.value, ast.Name | ast.Attribute):
+    called = call.func
+    if isinstance(called, ast.Attribute):
+        if called.attr in ASKED and _is_telling(called, call):
+            return [called.value]
+        if not isinstance(called.value, ast.Name | ast.Attribute):
+            return ()
+    elif not isinstance(called, ast.Name) or called.id not in outline.imports:
+        return ()
+    if not call.args:
         return ()
     module, _, name = outline.dotted(called).rpartition(".")
     if module not in vocabulary.TORCH or name in vocabulary.TAKE_NO_TENSOR or name[:1].isupper():

@@ -22,7 +22,7 @@ from hasten.scan.value import (
     Where,
 )
 
-DEPTH = 12
+DEPTH = 24
 """Names that are followed one after the other."""
 MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.")
 """Functions of these are no methods."""
@@ -122,14 +122,18 @@ class Values:
         return None
 
     def of_attribute(self, owner: Class, name: str) -> Value:
-        """Of ``self.NAME``."""
+        """Of ``self.NAME``: the first that tells, but what is ever moved to a device lies there."""
+        first = None
         for binding, function in owner.attributes.get(name, ()):
             if binding.how == "changed":
                 continue
             found = self._of_binding(binding, function)
-            if found.kind not in ("unknown", "none"):
+            if found.kind in ("unknown", "none"):
+                continue
+            if found != HOST_TENSOR and (first is None or found == DEVICE_TENSOR):
                 return found
-        return by_name(name)
+            first = first or found
+        return first or by_name(name)
 
     def _find(self, node: ast.AST, function: Function) -> Value:
         match node:
@@ -311,9 +315,9 @@ class Values:
         if last in vocabulary.OPTIMIZERS and ("optim" in dotted or dotted == last):
             return Value("optimizer")
         if last in vocabulary.LOADERS:
-            return LOADER
+            return Value("loader", self._place_of_rows(node, function))
         if last in vocabulary.DATASETS:
-            return Value("dataset")
+            return Value("dataset", self._place_of_rows(node, function))
         if dotted.startswith(vocabulary.LR_SCHEDULERS):
             return Value("scheduler")
         if last == "GradScaler":
@@ -359,6 +363,12 @@ class Values:
             return self.of(node.args[0], function)
         return None
 
+    def _place_of_rows(self, node: ast.Call, function: Function) -> Where:
+        """Of a loader or a data set: of tensors that lie on the device come batches that do."""
+        held = self.of(node.args[0], function) if node.args else UNKNOWN
+        is_there = held.where == "device" and held.kind in ("tensor", "dataset")
+        return "device" if is_there else "host"
+
     def _of_torch_function(self, node: ast.Call, name: str, function: Function) -> Value:
         device = next((word.value for word in node.keywords if word.arg == "device"), None)
         if device is not None:
@@ -370,7 +380,7 @@ class Values:
                 places.add(value.where)
         if "device" in places:
             return DEVICE_TENSOR
-        if name in vocabulary.MADE_ON_HOST and name not in ("stack", "cat", "one_hot"):
+        if name in vocabulary.MADE_ON_HOST:
             return HOST_TENSOR
         return HOST_TENSOR if places == {"host"} else TENSOR
 
@@ -446,17 +456,25 @@ class Values:
 
     def _of_each(self, binding: Binding, given: Value, function: Function) -> Value:
         """What a loop over ``given`` gives its target."""
-        over = binding.value
+        over, path = binding.value, binding.path
+        while isinstance(over, ast.Call) and over.args:
+            wraps = self._outline.dotted(over.func).rpartition(".")[2]
+            if wraps == "enumerate" and path:
+                if path[0] == 0:
+                    return NUMBER
+                path = path[1:]
+            elif wraps not in ("tqdm", "track", "iter", "reversed"):
+                break
+            over = over.args[0]
         if isinstance(over, ast.Call):
             name = self._outline.dotted(over.func)
-            if name == "enumerate" and binding.place == 0:
-                return NUMBER
             if name == "range" or name.endswith("trange"):
                 return NUMBER
-            if name.endswith((".items", ".keys")) and binding.place <= 0:
+            method = over.func.attr if isinstance(over.func, ast.Attribute) else ""
+            if method in ("items", "keys") and path in ((), (0,)):
                 return UNKNOWN
-            if name == "zip" and 0 <= binding.place < len(over.args):
-                given = self.of(over.args[binding.place], function)
+            if name == "zip" and path and path[0] < len(over.args):
+                given = self.of(over.args[path[0]], function)
         match given.kind:
             case "loader":
                 return Value("batch", given.where)

@@ -22,13 +22,11 @@ TORCH_GIVES_NO_TENSOR = words(
 MADE_ON_HOST = words(
     "tensor as_tensor from_numpy zeros ones empty full rand randn randint randperm arange linspace"
     " eye normal FloatTensor LongTensor Tensor IntTensor BoolTensor DoubleTensor tril_indices"
-    " triu_indices one_hot stack cat multinomial bernoulli"
+    " triu_indices"
 )
 """Of these, what has no ``device=`` and no input on a device lies on the host."""
 
-TAKE_NO_TENSOR = TORCH_GIVES_NO_TENSOR | (
-    MADE_ON_HOST - words("normal one_hot stack cat multinomial bernoulli")
-)
+TAKE_NO_TENSOR = TORCH_GIVES_NO_TENSOR | (MADE_ON_HOST - {"normal"})
 """Functions of torch whose first argument need not be a tensor."""
 
 TENSOR_GIVES_NO_TENSOR = words(

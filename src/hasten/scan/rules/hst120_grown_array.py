@@ -81,5 +81,12 @@ def _is_begun_in(site: Site, name: str) -> bool:
 
 
 def _is_beside(site: Site, line: int) -> bool:
-    node = site.block.node if site.block is not None else None
-    return isinstance(node, ast.If) and node.lineno <= line <= (node.end_lineno or 0)
+    """Whether a condition of the loop holds the place and the line."""
+    for block in site.block.outwards() if site.block is not None else ():
+        if site.loop is not None and block.node is site.loop.node:
+            break
+        if isinstance(block.node, ast.If) and block.node.lineno <= line <= (
+            block.node.end_lineno or 0
+        ):
+            return True
+    return False

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, is_said_above, receiver
 from hasten.scan.outline import Site
 from hasten.scan.read_once import before_copies, read_after_loop
 from hasten.scan.rule import Found, Rule
@@ -66,6 +67,21 @@ def evaluate(model, loader):
 """,
         """\
 import torch
+from torch import nn
+
+class Contrast(nn.Module):
+    def __init__(self):
+        self.scale = nn.Parameter(torch.zeros(()))
+
+    @property
+    def temperature(self):
+        return self.scale.exp().item()  # !
+
+    def report(self):
+        return self.scale.exp().item()
+""",
+        """\
+import torch
 
 def train(model, loader, optimizer):
     total = torch.zeros((), device="cuda")
@@ -98,16 +114,16 @@ def mean(loader):
         value = look.value(before_copies(read), site)
         if value.kind in ("array", "frame", "number") or value.where == "host":
             return
-        if _is_said_above(site) or look.converts(site):
+        if is_said_above(site) or look.converts(site):
             return
         message = f"`{look.source(site.node)}` waits for the device"
-        yield Found(site.node, message, read_after_loop(site, look))
+        least = Heat.ONCE if _is_attribute_of_module(site, look) else None
+        yield Found(site.node, message, read_after_loop(site, look), least)
 
 
-def _is_said_above(site: Site) -> bool:
-    """Whether another stands on an earlier line of the statement: it waits for this one too."""
-    first, here = site.statement.lineno, site.node.lineno
-    return first < here and any(
-        first <= each.node.lineno < here and called_name(each.node) == "item"
-        for each in site.function.calls
-    )
+def _is_attribute_of_module(site: Site, look: Look) -> bool:
+    """Whether it looks like an attribute of a module to those who read it, in every step."""
+    owner, decorators = site.function.owner, getattr(site.function.node, "decorator_list", ())
+    if owner is None or not any(look.dotted(each) == "property" for each in decorators):
+        return False
+    return look.values.is_module(owner)

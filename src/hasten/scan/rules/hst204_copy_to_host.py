@@ -6,9 +6,23 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, argument, called_name, is_constant, keyword, receiver
+from hasten.scan.look import (
+    Look,
+    argument,
+    called_name,
+    is_constant,
+    is_said_above,
+    keyword,
+    receiver,
+)
 from hasten.scan.outline import COMPREHENSIONS, Site
 from hasten.scan.rule import Found, Rule
+
+METHODS = ("cpu", "to", "tolist", "batch_decode")
+CONVERTERS = re.compile(
+    r"(^|_)(to|as)_(optional_)?(list|np|numpy|cpu|float|scalar|item|host)$|2(np|numpy)$|^asnumpy$"
+)
+"""What people call functions of theirs that copy a tensor to the host."""
 
 
 class CopyToHost(Rule):
@@ -22,7 +36,10 @@ class CopyToHost(Rule):
         "Collect on the device and copy once after the loop, or compute what is wanted there;"
         " for large results `.to('cpu', non_blocking=True)` into pinned memory, read a step later."
     )
-    calls = ("cpu", "to", "tolist", "batch_decode")
+    calls = (
+        *METHODS, "*_list", "*_np", "*_numpy", "*_cpu", "*_float",
+        "*_scalar", "*_item", "*_host", "*2np", "*2numpy", "asnumpy",
+    )  # fmt: skip
     waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -84,6 +101,39 @@ class Trainer:
             state = self.network.cpu()
 """,
         """\
+import torch
+
+def to_list(values):
+    return values.detach().cpu().tolist()
+
+def answers(model, loader):
+    found = []
+    with torch.no_grad():
+        for x, names in loader:
+            starts, ends = model(x)
+            for i, name in enumerate(names):
+                found.append(dict(
+                    starts=to_list(starts[i]),  # !
+                    ends=to_list(ends[i]),
+                ))
+    return found
+""",
+        """\
+import torch
+
+class Critic:
+    def train_step(self, batch):
+        loss = self.net(batch)
+        loss.backward()
+        return {"loss": utils.to_float(loss), "rows": utils.to_float(3), "x": frame.to_numpy()}  # !
+
+    def values_of(self, batches):
+        found = []
+        for x in batches:
+            found.append(self.net(x))
+        return torch.cat(found).cpu()
+""",
+        """\
 import numpy as np
 import torch
 
@@ -98,12 +148,16 @@ def train(model, loader):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call = site.node
-        copied = receiver(call)
-        if copied is None or _goes_on(site) or look.prepares_data(site):
-            return
-        if look.converts(site) or _is_for_environment(copied):
-            return
         name = called_name(call)
+        copied = _copied(call, name)
+        if copied is None or _goes_on(site) or is_said_above(site) or look.prepares_data(site):
+            return
+        if (
+            look.converts(site)
+            or _is_for_environment(copied, site)
+            or _is_joined(copied, site, look)
+        ):
+            return
         if name == "batch_decode":
             waits = self._decodes_in_training(site, look)
         elif name == "to" and not _is_to_host(call):
@@ -140,14 +194,34 @@ def train(model, loader):
 
 
 PREDICTS = re.compile(r"predict|infer|encode|embed|generat|sampl|transform|search|export|plot|save")
+JOINS = ("cat", "concat", "stack", "vstack", "hstack")
+ACTION = re.compile(r"act(ions?)?(_|$)")
 AFTERWARDS = ("item", "cpu")
 
 
-def _is_for_environment(copied: ast.expr) -> bool:
+def _copied(call: ast.Call, name: str) -> ast.expr | None:
+    """Of a method what it is called on, of a function of somebody's own what it is given."""
+    if name in METHODS:
+        return receiver(call)
+    return call.args[0] if call.args and CONVERTERS.search(name) else None
+
+
+def _is_for_environment(copied: ast.expr, site: Site) -> bool:
     """Actions are wanted on the host, step by step."""
+    targets = site.statement.targets if isinstance(site.statement, ast.Assign) else ()
+    if any(isinstance(each, ast.Name) and ACTION.match(each.id) for each in targets):
+        return True
     while isinstance(copied, ast.Call) and isinstance(copied.func, ast.Attribute):
         copied = copied.func.value
-    return isinstance(copied, ast.Name) and copied.id in ("action", "actions", "act")
+    return isinstance(copied, ast.Name) and ACTION.match(copied.id) is not None
+
+
+def _is_joined(copied: ast.expr, site: Site, look: Look) -> bool:
+    """``torch.cat(results).cpu()`` after a loop: one copy of all."""
+    joined = look.origin(copied, site) if site.loop is None else None
+    return (
+        isinstance(joined, ast.Call) and called_name(joined) in JOINS and look.is_of_torch(joined)
+    )
 
 
 def _is_to_host(call: ast.Call) -> bool:

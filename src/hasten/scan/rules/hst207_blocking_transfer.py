@@ -87,6 +87,24 @@ def train(model, optimizer, draw, device):
         """\
 import torch
 
+class Batches:
+    def __next__(self):
+        rows = self.rows[self.place : self.place + self.size]
+        self.place += self.size
+        return rows.cuda(), self.labels[self.place].to(self.device)  # !
+""",
+        """\
+import torch
+
+def tune(model, loader, optimizer, device):
+    for step, batch in enumerate(loader):
+        batch = {name: each.to(device) for name, each in batch.items()}
+        model(batch["input_ids"], batch["attention_mask"]).loss.backward()
+        optimizer.step()
+""",
+        """\
+import torch
+
 def train(model, loader, optimizer, device):
     model = model.to(device)
     data = torch.zeros(3).to(device)
@@ -115,6 +133,8 @@ class Net(nn.Module):
             return
         if site.parent is site.statement and isinstance(site.statement, ast.Expr):
             return  # of no tensor: that would not change
+        if all(word in look.text for word in TOKENS):
+            return
         if (
             look.prepares_data(site)
             or _stays(moved, site)
@@ -130,11 +150,19 @@ class Net(nn.Module):
         value = look.value(moved, site)
         if value.where == "host":
             return value.kind in ("tensor", "batch", "list", "dict")
-        if value.where == "device" or value.kind not in ("unknown", "tensor", "batch"):
+        if value.kind not in ("unknown", "tensor", "batch"):
+            return False
+        if site.function.last_name == "__next__":
+            return True
+        if value.where == "device":
             return False
         if _is_beside_another(call):
             return False
         return site.function.last_name != "forward" and _is_handed_over(moved, site, look)
+
+
+TOKENS = ("input_ids", "attention_mask")
+"""Batches of a language model are a few whole numbers, beside a step that computes long on them."""
 
 
 def _stays(moved: ast.expr, site: Site) -> bool:
@@ -193,7 +221,7 @@ def _fix(call: ast.Call, moved: ast.expr, site: Site, look: Look) -> Fix | None:
     binding, scope = look.values.definition(moved.id, moved.lineno, site.function)
     if binding is None or binding.how != "loop" or scope is not site.function:
         return None
-    if binding.place < 0 or not _is_pinned(binding.value, site, look):
+    if not binding.path or not _is_pinned(binding.value, site, look):
         return None
     if not _is_rebound(moved.id, site.statement):
         return None

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.records.scan import Fix, Safety
 from hasten.scan.edits import add_keyword, fix_of, replace, replace_methods, text_of_arguments
+from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -55,6 +56,19 @@ def play(model, world, device):
         model(torch.tensor(rows, device=device))  # !
 """,
         """\
+from torch import cat, tensor
+from tqdm import tqdm
+
+def project(table, count):
+    found = []
+    for i in tqdm(range(count)):
+        row = tensor([i], device=table.device)  # !
+        found.append(table(row))
+    for i in range(3):
+        found.append(table(tensor([i], device=table.device)))
+    return cat(found)
+""",
+        """\
 import torch
 from torch import nn
 
@@ -74,7 +88,8 @@ class Net(nn.Module):
         if called_name(call) in ("tensor", "as_tensor"):
             if look.is_of_torch(call) and self._copies_list(call, site, look):
                 message = f"`{look.source(call)}` is built in Python and copied"
-                yield Found(call, message, _count_on_device(call, look))
+                least = Heat.ONCE if _holds_counter(call.args[0], site, look) else None
+                yield Found(call, message, _count_on_device(call, look), least)
             return
         moved = receiver(call)
         if moved is None or look.prepares_data(site):
@@ -102,6 +117,18 @@ class Net(nn.Module):
         if site.loop is not None and site.loop.changes(given):
             return kind in ("list", "array", "unknown")
         return kind == "array" or (kind == "list" and site.loop is not None)
+
+
+def _holds_counter(given: ast.expr, site: Site, look: Look) -> bool:
+    """``[i]`` in a loop over many: a copy for each, however seldom the loop runs."""
+    if site.loop is None or not isinstance(given, ast.List) or len(given.elts) != 1:
+        return False
+    return (
+        isinstance(given.elts[0], ast.Name)
+        and look.value(given.elts[0], site).kind == "number"
+        and site.loop.changes(given)
+        and not look.heats.goes_over_few(site.loop)
+    )
 
 
 def _is_scalar(made: ast.expr, site: Site) -> bool:

@@ -34,6 +34,19 @@ def centers(masks, device):
         """\
 import torch
 
+def known_loss(scores, known):
+    filtered = scores.clone()
+    for i in range(filtered.size(0)):
+        taken = known[i]
+        filtered[i][taken] = -float("inf")  # !
+    for row, items in enumerate(known):
+        filtered[row, items] = 0.0  # !
+        filtered[row][:3] = 0.0
+    return filtered
+""",
+        """\
+import torch
+
 def centers(masks, device):
     found = torch.zeros((len(masks), 2))
     for i, mask in enumerate(masks):
@@ -51,13 +64,25 @@ def centers(masks, device):
         target = site.node.targets[0]
         if site.loop is None or not isinstance(target, ast.Subscript):
             return
-        if not _is_element(target.slice) or not site.loop.changes(target.slice):
+        table, index = _element(target)
+        if not all(map(_is_place, index)) or not any(map(site.loop.changes, index)):
             return
         written = look.value(site.node.value, site)
-        if written.kind in ("number", "array") and look.value(target.value, site) == DEVICE_TENSOR:
-            yield Found(site.node, f"`{look.source(target)}` is written alone, a launch each")
+        if written.kind in ("number", "array") and look.is_on_device(table, site):
+            is_known = look.value(table, site) == DEVICE_TENSOR
+            message = f"`{look.source(target)}` is written alone, a launch each"
+            yield Found(site.node, message, None, None if is_known else Heat.STEP)
 
 
-def _is_element(index: ast.expr) -> bool:
+def _element(target: ast.Subscript) -> tuple[ast.expr, list[ast.expr]]:
+    """A table and where in it: ``x``, ``[i, j]`` of ``x[i, j]`` and of ``x[i][j]``."""
+    index = target.slice
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    return all(isinstance(each, ast.Name | ast.Constant | ast.BinOp) for each in parts)
+    if not isinstance(target.value, ast.Subscript):
+        return target.value, parts
+    table, outer = _element(target.value)
+    return table, [*outer, *parts]
+
+
+def _is_place(index: ast.expr) -> bool:
+    return isinstance(index, ast.Name | ast.Constant | ast.BinOp)

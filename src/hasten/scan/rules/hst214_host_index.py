@@ -28,6 +28,8 @@ class Loss(nn.Module):
         picked = x[rows, y]  # !
         order = np.random.permutation(len(x))
         other = self.net(x)[order]  # !
+        best = x.argmax(dim=1)
+        picked = picked + x[[i for i in range(len(x))], best]  # !
         return x[torch.arange(len(x)), y] + picked + other  # !
 """,
         """\
@@ -48,6 +50,11 @@ class Loss(nn.Module):
         index = node.slice
         indices = index.elts if isinstance(index, ast.Tuple) else [index]
         for each in indices:
+            if isinstance(each, ast.ListComp) and any(
+                look.is_on_device(other, site) for other in (node.value, *indices)
+            ):
+                yield Found(node, f"`{look.source(each)}` is copied to the device to be an index")
+                return
             if not isinstance(each, ast.Name | ast.Call | ast.Compare):
                 continue
             value = look.value(each, site)

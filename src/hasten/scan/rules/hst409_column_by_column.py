@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.recurrence import handed_on
@@ -74,6 +74,8 @@ class Layer(torch.nn.Module):
             self.h = self.cell(x[:, t], self.h)
         losses = [self.losses[i](x[:, i], y[:, i]) for i in range(self.n_tasks)]
         first = x[:, 0]
+        for d in range(self.reach):
+            first = torch.maximum(first, x[:, max(-d, 0) : min(9 - d, 9)])
         return torch.tanh(x), losses, first
 """,
     )
@@ -85,6 +87,8 @@ class Layer(torch.nn.Module):
         loop = _counted_columns(node.slice, site.loop)
         if loop is None or _over_moments(loop) or not _is_tensor(site, look):
             return
+        if any(called_name(each) in ("max", "min") for each in walk(node.slice)):
+            return  # a window that is moved over the whole and cut at its ends
         if _hands_on_tensor(loop, look):
             return
         if isinstance(node.ctx, ast.Store) and not isinstance(site.statement, ast.AugAssign):
