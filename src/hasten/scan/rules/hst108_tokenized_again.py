@@ -102,7 +102,7 @@ class Model(torch.nn.Module):
         if not site.node.args and not words & TEXT_WORDS:
             return
         is_sample = in_dataset(site)
-        if is_sample and decodes(site.function):
+        if is_sample and decodes(site.function, look):
             return
         least = Heat.ONCE if is_sample else None
         yield Found(site.node, f"`{called}` cuts text into tokens each time", least=least)

@@ -7,6 +7,7 @@ from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.read_once import before_copies, read_after_loop
 from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import is_element
 
 
 class Item(Rule):
@@ -98,7 +99,7 @@ def mean(loader):
         value = look.value(before_copies(read), site)
         if value.kind in ("array", "frame", "number") or value.where == "host":
             return
-        if _is_said_above(site) or look.converts(site):
+        if _is_said_above(site) or look.converts(site) or is_element(read, site, look):
             return
         message = f"`{look.source(site.node)}` waits for the device"
         yield Found(site.node, message, read_after_loop(site, look))
