@@ -17,6 +17,7 @@ from hasten.scan.look import (
 )
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Class, Function, Loop, Site
+from hasten.scan.trace import last_name
 from hasten.scan.vocabulary import words
 
 LoaderTrouble = Literal["in memory", "no workers", "restarted", "unpinned"]
@@ -309,3 +310,20 @@ def is_element(node: ast.expr | None, site: Site, look: Look) -> bool:
 
 
 COUNTS = ("range", "arange", "trange", "enumerate")
+
+
+MAPS = words("map imap imap_unordered starmap map_async apply filter submit")
+
+
+def runs_for_each(function: Function, look: Look) -> bool:
+    """Whether its file calls it in a loop over many things, or hands it to what does so."""
+    name = function.last_name
+    for other in look.outline.functions:
+        for site in other.calls:
+            called = called_name(site.node)
+            if called == name:
+                if site.loop is not None and not look.heats.goes_over_few(site.loop):
+                    return True
+            elif called in MAPS and any(last_name(each) == name for each in site.node.args[:1]):
+                return True
+    return False
