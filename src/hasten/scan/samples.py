@@ -13,6 +13,7 @@ from hasten.scan.look import (
     is_constant,
     is_own_attribute,
     keyword,
+    names_in,
     receiver,
 )
 from hasten.scan.nodes import walk
@@ -26,7 +27,7 @@ CONVERTS = words(
     "tensor as_tensor from_numpy FloatTensor LongTensor Tensor IntTensor array asarray float long"
     " int bool half double to astype toarray todense items keys squeeze unsqueeze view reshape"
     " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div"
-    " divmod min max abs slice"
+    " divmod min max abs slice sqrt exp log log1p clip nan_to_num"
 )
 """Calls that a sample goes through unchanged but for its type."""
 TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image", "caption", "url")
@@ -117,7 +118,7 @@ def indexed_only(function: Function | None) -> ast.Subscript | None:
         for node in walk(statement):
             if isinstance(node, ast.Call) and not _only_converts(node):
                 return None
-            if isinstance(node, ast.For | ast.While | ast.With | ast.Try):
+            if isinstance(node, ast.While | ast.With | ast.Try):
                 return None
             if isinstance(node, ast.Subscript):
                 if not _is_of_array(node) or _holds_text(node):
@@ -166,7 +167,13 @@ def loop_over_data(site: Site, look: Look) -> Loop | None:
     loop = next((each for each in site.function.loops if each.node is site.node), None)
     if loop is None or loop.has_backward or look.heats.goes_over_few(loop):
         return None
+    if any(FEW_PARTS.search(each) for each in names_in(site.node.iter)):
+        return None
     return None if look.is_compiled(site.function) else loop
+
+
+FEW_PARTS = re.compile(r"(session|channel|view|fold|buffer|env|vertice|vertex|dim|axe|column)s?$")
+"""What data has a handful of."""
 
 
 def _goes_over_array(site: Site, look: Look) -> bool:
@@ -327,3 +334,57 @@ def runs_for_each(function: Function, look: Look) -> bool:
             elif called in MAPS and any(last_name(each) == name for each in site.node.args[:1]):
                 return True
     return False
+
+
+ROWS = re.compile(
+    r"^(n|num|nb)_(samples|rows|examples|instances|points|nodes|graphs|images|seqs)$|batch_?size$|^bsz?$"
+)
+
+
+def counts_rows(over: ast.Call) -> bool:
+    """``range(len(x))``, ``range(x.shape[0])``, ``range(n_samples)`` and the like."""
+    return bool(over.args) and any(_is_count(each) for each in walk(over.args[-1]))
+
+
+def _is_count(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="len")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant(value=0)]):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=0)):
+            return True
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return ROWS.search(name) is not None
+    return False
+
+
+def is_called_at(call: ast.Call, place: str) -> bool:
+    """``models[i](x)`` and ``models[i].fit(x)``."""
+    held = call.func
+    while isinstance(held, ast.Attribute):
+        held = held.value
+    return is_at(held, place) and not isinstance(held.slice, ast.Tuple)
+
+
+def holds_numbers(node: ast.Subscript, site: Site, look: Look) -> bool:
+    """Whether what is indexed may be an array: not known to be else, nor called as text is."""
+    if isinstance(node.slice, ast.Tuple):
+        return True
+    if any(word in last_name(node.value).lower() for word in (*TEXT, "model", "smiles", "layer")):
+        return False
+    return look.value(node.value, site).kind in ("array", "tensor", "unknown", "number")
+
+
+def is_start_of_row(node: ast.Subscript, places: set[str]) -> bool:
+    """``padded[i, :end]``."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+    if len(parts) < 2 or not isinstance(parts[0], ast.Name) or parts[0].id not in places:
+        return False
+    row = parts[1]
+    return (
+        isinstance(row, ast.Slice)
+        and row.lower is None
+        and row.upper is not None
+        and row.step is None
+    )

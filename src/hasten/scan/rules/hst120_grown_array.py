@@ -52,6 +52,8 @@ def gather(parts, rates):
     for part in parts:
         found.append(part)
         part = np.concatenate([part, part])
+    while len(found) < 100:
+        found = np.vstack((found, draw()))
     for _ in range(10):
         rates = np.append(rates, rates[-1] / 2)
     found = np.concatenate(found)
@@ -65,6 +67,8 @@ def gather(parts, rates):
         if site.loop is None or not isinstance(statement, ast.Assign) or not call.args:
             return
         if statement.value is not site.node or look.heats.goes_over_few(site.loop):
+            return
+        if isinstance(site.loop.node, ast.While):  # until enough were drawn, which takes few turns
             return
         target = statement.targets[0]
         if not isinstance(target, ast.Name | ast.Attribute) or _is_begun_in(site, target):

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, is_own_attribute
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import in_dataset
 from hasten.scan.trace import varies
 
 
@@ -21,7 +22,6 @@ class FrameFiltered(Rule):
     )
     verify = "Compare the rows of a few values."
     nodes = (ast.Subscript,)
-    in_loops = True
     least = Heat.ONCE
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
@@ -32,6 +32,18 @@ def histories(df, users, frame):
         rows = df[df["user"] == user]  # !
         found[user] = rows, frame.loc[frame.user == user, "item"].tolist()  # !
     return found
+""",
+        """\
+import torch
+from torch.utils.data import Dataset
+
+class Users(Dataset):
+    def __getitem__(self, index):
+        user = self.users[index]
+        return torch.tensor(self.df[self.df["user"] == user].to_numpy())  # !
+
+    def __len__(self):
+        return len(self.users)
 """,
         """\
 def histories(df, users, x, labels):
@@ -54,20 +66,24 @@ def histories(df, users, x, labels):
             return
         if isinstance(held, ast.Attribute) and held.attr == "loc":
             held = held.value
-        column, loop = place.left, site.loop
-        if not isinstance(held, ast.Name) or not _is_column(column, held.id) or loop is None:
+        if not _is_column(place.left, held):
             return
-        if look.heats.goes_over_few(loop) or varies(held, loop):
-            return
-        if varies(place.comparators[0], loop):
-            yield Found(site.node, f"`{look.source(site.node)}` searches all rows in each turn")
+        if self._is_one_of_many(held, place.comparators[0], site, look):
+            yield Found(site.node, f"`{look.source(site.node)}` searches all rows each time")
+
+    def _is_one_of_many(self, held: ast.expr, value: ast.expr, site: Site, look: Look) -> bool:
+        """Whether a loop, or a data set for its samples, asks for one value after the other."""
+        loop = site.loop
+        if loop is None:
+            return is_own_attribute(held) and isinstance(value, ast.Name) and in_dataset(site)
+        return not look.heats.goes_over_few(loop) and varies(value, loop) and not varies(held, loop)
 
 
-def _is_column(node: ast.expr, frame: str) -> bool:
+def _is_column(node: ast.expr, frame: ast.expr) -> bool:
     """``frame["x"]`` and ``frame.x``."""
     match node:
-        case ast.Subscript(value=ast.Name(id=name), slice=ast.Name() | ast.Constant()):
-            return name == frame
-        case ast.Attribute(value=ast.Name(id=name)):
-            return name == frame
+        case ast.Subscript(value=held, slice=ast.Name() | ast.Constant()):
+            return ast.dump(held) == ast.dump(frame)
+        case ast.Attribute(value=ast.Name() | ast.Attribute() as held):
+            return ast.dump(held) == ast.dump(frame)
     return False
