@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
+from hasten.scan.heat import Heat
 from hasten.scan.look import (
     Look,
     argument,
@@ -299,11 +300,11 @@ def sample_methods(site: Site, look: Look) -> Iterator[Function]:
 
 def is_element(node: ast.expr | None, site: Site, look: Look) -> bool:
     """Whether it is what a loop over many rows takes at its place, ``x[i]`` or ``x[i].sum()``, or
-    each of a tensor that it goes over."""
+    each of a tensor that it goes over; in a loop over steps the wait is the greater trouble."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
         node = node.func.value
     loop = site.loop
-    if loop is None or look.heats.kind_of(loop) is not None or look.heats.goes_over_few(loop):
+    if loop is None or look.local(site).known >= Heat.STEP or look.heats.goes_over_few(loop):
         return False
     target, over = loop.header()
     if target is None:
