@@ -9,6 +9,7 @@ from pathlib import Path
 MATTERS = (
     b"torch", b"numpy", b"pandas", b"lightning",
     b"batch", b"collate", b"epoch", b".backward(", b"Dataset)",
+    b"tokenizer",
 )  # fmt: skip
 """A file in which none of these words stands has nothing to find. The later ones are of files that
 train or load with what others import for them."""

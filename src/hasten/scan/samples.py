@@ -1,13 +1,25 @@
 """What rules about data ask: is this class a data set, does it only index, how is a loader set."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
-from hasten.scan.look import Look, argument, called_name, is_constant, keyword, receiver
+from hasten.scan.heat import Heat
+from hasten.scan.look import (
+    Look,
+    argument,
+    called_name,
+    is_constant,
+    is_own_attribute,
+    keyword,
+    names_in,
+    receiver,
+)
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Class, Function, Loop, Site
+from hasten.scan.trace import last_name
 from hasten.scan.vocabulary import words
 
 LoaderTrouble = Literal["in memory", "no workers", "restarted", "unpinned"]
@@ -16,7 +28,7 @@ CONVERTS = words(
     "tensor as_tensor from_numpy FloatTensor LongTensor Tensor IntTensor array asarray float long"
     " int bool half double to astype toarray todense items keys squeeze unsqueeze view reshape"
     " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div"
-    " divmod min max abs slice"
+    " divmod min max abs slice sqrt exp log log1p clip nan_to_num"
 )
 """Calls that a sample goes through unchanged but for its type."""
 TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image", "caption", "url")
@@ -52,13 +64,49 @@ NO_DATASETS = (
 """How bases end of what can be indexed and is no data set."""
 DECODES = words(
     "open imread read_image decode_image imdecode load_image pil_loader default_loader read_video"
-    " load_audio transform transforms"
+    " load_audio read_audio load_wav read_wav load_video open_image transform transforms"
+    " VideoReader AudioFile memmap read_raster dcmread ReadImage"
 )
+MEDIA = words(
+    "sf.read soundfile.read torchaudio.load librosa.load wavfile.read sio.wavfile.read nib.load"
+    " nibabel.load np.load numpy.load torch.load pickle.load pd.read_pickle audio.load io.read"
+)
+"""Of names that others have as well: what they are called on."""
 
 
-def decodes(function: Function) -> bool:
-    """Whether it reads or transforms images or sound, beside which the rest takes no time."""
-    return any(called_name(each.node) in DECODES for each in function.calls)
+def decodes(function: Function, look: Look) -> bool:
+    """Whether it reads or transforms images, sound or other files, beside which the rest takes no
+    time; also by a function of its own file."""
+    return any(
+        _decodes(each.node, look)
+        or any(
+            _decodes(inner.node, look)
+            for own in own_functions(each.node, function, look)
+            for inner in own.calls
+        )
+        for each in function.calls
+    )
+
+
+def _decodes(call: ast.Call, look: Look) -> bool:
+    name = called_name(call)
+    if name in DECODES:
+        return True
+    if name not in ("read", "load", "read_pickle"):
+        return False
+    return ".".join(look.dotted(call.func).split(".")[-2:]) in MEDIA
+
+
+def own_functions(call: ast.Call, function: Function, look: Look) -> Iterator[Function]:
+    """What of the file a call runs: a method of the same class, or a function by its name."""
+    name = called_name(call)
+    own = None
+    if is_own_attribute(call.func):
+        own = function.owner.methods.get(name) if function.owner is not None else None
+    elif isinstance(call.func, ast.Name):
+        own = look.outline.function_named(name)
+    if own is not None and own is not function:
+        yield own
 
 
 def indexed_only(function: Function | None) -> ast.Subscript | None:
@@ -71,7 +119,7 @@ def indexed_only(function: Function | None) -> ast.Subscript | None:
         for node in walk(statement):
             if isinstance(node, ast.Call) and not _only_converts(node):
                 return None
-            if isinstance(node, ast.For | ast.While | ast.With | ast.Try):
+            if isinstance(node, ast.While | ast.With | ast.Try):
                 return None
             if isinstance(node, ast.Subscript):
                 if not _is_of_array(node) or _holds_text(node):
@@ -120,7 +168,13 @@ def loop_over_data(site: Site, look: Look) -> Loop | None:
     loop = next((each for each in site.function.loops if each.node is site.node), None)
     if loop is None or loop.has_backward or look.heats.goes_over_few(loop):
         return None
+    if any(FEW_PARTS.search(each) for each in names_in(site.node.iter)):
+        return None
     return None if look.is_compiled(site.function) else loop
+
+
+FEW_PARTS = re.compile(r"(session|channel|view|fold|buffer|env|vertice|vertex|dim|axe|column)s?$")
+"""What data has a handful of."""
 
 
 def _goes_over_array(site: Site, look: Look) -> bool:
@@ -154,6 +208,8 @@ class LoaderCall:
     dataset: str
     """The name of the data set's class where it is known, else empty."""
     in_memory: bool
+    is_innocent: bool = False
+    """Whether it may do without workers, as far as is known."""
 
     @property
     def trouble(self) -> LoaderTrouble | None:
@@ -164,7 +220,7 @@ class LoaderCall:
             return None if takes_batches else "in memory"
         workers = argument(self.call, 5, "num_workers")
         if workers is None or is_constant(workers, 0):
-            return None if takes_batches else "no workers"
+            return None if takes_batches or self.is_innocent else "no workers"
         if keyword(self.call, "persistent_workers") is None:
             return "restarted"
         return "unpinned" if argument(self.call, 7, "pin_memory") is None else None
@@ -181,13 +237,40 @@ def read_loader(site: Site, look: Look) -> LoaderCall | None:
     given = argument(call, 0, "dataset")
     if given is None:
         return None
-    if called_name(call) != "DataLoader" and keyword(call, "num_workers") is None:
+    if keyword(call, "num_workers") is None and not _is_of_torch(call, look):
         return None
     if called_name(call) == "__init__" and not _sets_up_loader(site):
         return None
     made = look.values.given(given, site.function)
     dataset = look.dotted(made.func).rpartition(".")[2] if isinstance(made, ast.Call) else ""
-    return LoaderCall(call, dataset, dataset == "TensorDataset" or _only_indexes(dataset, look))
+    return LoaderCall(
+        call,
+        dataset,
+        in_memory=dataset == "TensorDataset" or _only_indexes(dataset, look),
+        is_innocent=_needs_no_workers(call, dataset, site, look),
+    )
+
+
+def _is_of_torch(call: ast.Call, look: Look) -> bool:
+    """Not one of the same name that a package has written itself."""
+    if called_name(call) != "DataLoader":
+        return False
+    module = look.dotted(call.func).partition(".")[0]
+    return module in MAKE_LOADERS or (module == "DataLoader" and module not in look.outline.classes)
+
+
+MAKE_LOADERS = words("torch torch_geometric torchdata monai dgl")
+ASKS_ONCE = re.compile(r"predict|infer|test|eval|embed|encode|extract|score|generate|export|stat")
+
+
+def _needs_no_workers(call: ast.Call, dataset: str, site: Site, look: Look) -> bool:
+    """Of all rows as one batch, or of the first one only; or of a data set of which nothing is
+    known, where the file keeps its rows in tensors or where nothing is trained."""
+    if called_name(argument(call, 1, "batch_size")) == "len" or called_name(site.parent) == "iter":
+        return True
+    if dataset[:1].isupper():
+        return False
+    return "TensorDataset(" in look.text or bool(ASKS_ONCE.search(site.function.last_name))
 
 
 def _sets_up_loader(site: Site) -> bool:
@@ -213,3 +296,96 @@ def sample_methods(site: Site, look: Look) -> Iterator[Function]:
         method = owner.methods.get("__getitem__")
         if method is not None:
             yield method
+
+
+def is_element(node: ast.expr | None, site: Site, look: Look) -> bool:
+    """Whether it is what a loop over many rows takes at its place, ``x[i]`` or ``x[i].sum()``, or
+    each of a tensor that it goes over; in a loop over steps the wait is the greater trouble."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        node = node.func.value
+    loop = site.loop
+    if loop is None or look.local(site).known >= Heat.STEP or look.heats.goes_over_few(loop):
+        return False
+    target, over = loop.header()
+    if target is None:
+        return False
+    if isinstance(node, ast.Subscript):
+        place = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+        return called_name(over) in COUNTS and isinstance(place, ast.Name) and is_at(node, place.id)
+    if not isinstance(node, ast.Name) or not isinstance(target, ast.Name) or node.id != target.id:
+        return False
+    return look.value(over, site).is_tensor
+
+
+COUNTS = ("range", "arange", "trange", "enumerate")
+
+
+MAPS = words("map imap imap_unordered starmap map_async apply filter submit")
+
+
+def runs_for_each(function: Function, look: Look) -> bool:
+    """Whether its file calls it in a loop over many things, or hands it to what does so."""
+    name = function.last_name
+    for other in look.outline.functions:
+        for site in other.calls:
+            called = called_name(site.node)
+            if called == name:
+                if site.loop is not None and not look.heats.goes_over_few(site.loop):
+                    return True
+            elif called in MAPS and any(last_name(each) == name for each in site.node.args[:1]):
+                return True
+    return False
+
+
+ROWS = re.compile(
+    r"^(n|num|nb)_(samples|rows|examples|instances|points|nodes|graphs|images|seqs)$|batch_?size$|^bsz?$"
+)
+
+
+def counts_rows(over: ast.Call) -> bool:
+    """``range(len(x))``, ``range(x.shape[0])``, ``range(n_samples)`` and the like."""
+    return bool(over.args) and any(_is_count(each) for each in walk(over.args[-1]))
+
+
+def _is_count(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="len")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant(value=0)]):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=0)):
+            return True
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return ROWS.search(name) is not None
+    return False
+
+
+def is_called_at(call: ast.Call, place: str) -> bool:
+    """``models[i](x)`` and ``models[i].fit(x)``."""
+    held = call.func
+    while isinstance(held, ast.Attribute):
+        held = held.value
+    return is_at(held, place) and not isinstance(held.slice, ast.Tuple)
+
+
+def holds_numbers(node: ast.Subscript, site: Site, look: Look) -> bool:
+    """Whether what is indexed may be an array: not known to be else, nor called as text is."""
+    if isinstance(node.slice, ast.Tuple):
+        return True
+    if any(word in last_name(node.value).lower() for word in (*TEXT, "model", "smiles", "layer")):
+        return False
+    return look.value(node.value, site).kind in ("array", "tensor", "unknown", "number")
+
+
+def is_start_of_row(node: ast.Subscript, places: set[str]) -> bool:
+    """``padded[i, :end]``."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+    if len(parts) < 2 or not isinstance(parts[0], ast.Name) or parts[0].id not in places:
+        return False
+    row = parts[1]
+    return (
+        isinstance(row, ast.Slice)
+        and row.lower is None
+        and row.upper is not None
+        and row.step is None
+    )

@@ -41,7 +41,32 @@ from torch.utils.data import DataLoader
 
 def loaders(train_set, **settings):
     mine = DataLoader(train_set, num_workers=4, pin_memory=True, persistent_workers=True)
-    return mine, DataLoader(train_set, **settings)
+    first = next(iter(DataLoader(train_set, batch_size=8)))
+    whole = DataLoader(train_set, batch_size=len(train_set))
+    return mine, first, whole, DataLoader(train_set, **settings)
+
+def predict(model, dataset):
+    return [model(x) for x in DataLoader(dataset, batch_size=64)]
+""",
+        """\
+import torch
+from mine.loading import DataLoader
+
+def train(graph, model):
+    for x in DataLoader(graph, batch_size=64):
+        model(x).backward()
+""",
+        """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+class Model:
+    def load(self, rows):
+        return TensorDataset(torch.tensor([each.ids for each in rows]))
+
+    def train(self, dataset):
+        for x in DataLoader(dataset, batch_size=8):
+            self.model(x).backward()
 """,
     )
 

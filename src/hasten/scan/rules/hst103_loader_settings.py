@@ -44,9 +44,15 @@ from torch.utils.data import DataLoader
 
 def loaders(train_set, valid_set, workers):
     train = DataLoader(train_set, batch_size=64, shuffle=True, num_workers=workers)  # !
-    valid = DataLoader(valid_set, pin_memory=True, num_workers=8)  # !
     other = DataLoader(valid_set, num_workers=8, persistent_workers=True)  # !
-    return train, valid, other
+    return train, other
+
+class Data:
+    def setup(self, valid_set):
+        self.valid = DataLoader(valid_set, pin_memory=True, num_workers=8)  # !
+
+    def train_dataloader(self):
+        return DataLoader(self.train_set, pin_memory=True, num_workers=8)  # !
 """,
         """\
 import torch
@@ -78,10 +84,12 @@ from torch.utils.data import DataLoader
 def test_loader(data, count):
     return DataLoader(data, num_workers=count)
 
-def loader(train_set, count):
-    return DataLoader(
+def loaders(train_set, count):
+    train = DataLoader(train_set, num_workers=count, pin_memory=True)
+    kept = DataLoader(
         train_set, num_workers=count, pin_memory=True, persistent_workers=count > 0
     )
+    return train, kept
 """,
     )
 
@@ -90,7 +98,7 @@ def loader(train_set, count):
         trouble = loader.trouble if loader is not None else None
         if loader is None or trouble not in MESSAGES:
             return
-        if trouble != "restarted" or not _is_gone_through_once(site, look):
+        if trouble != "restarted" or not _is_gone_through_once(loader, site, look):
             yield Found(site.node, MESSAGES[trouble], _fix(loader, look))
 
 
@@ -113,7 +121,18 @@ def _fix(loader: LoaderCall, look: Look) -> Fix | None:
     return fix_of("unsafe", about, edit)
 
 
-def _is_gone_through_once(site: Site, look: Look) -> bool:
-    """Whether it is for a test or for predictions, as far as names tell."""
+def _is_gone_through_once(loader: LoaderCall, site: Site, look: Look) -> bool:
+    """Whether it is for a test or for predictions, as far as names tell; of one that is set well
+    but for this it must be seen that it is kept."""
     given_to = look.lines_of(site.statement).partition("=")[0].partition("(")[0]
-    return ONCE.search(f"{site.function.last_name} {given_to}") is not None
+    if ONCE.search(f"{site.function.last_name} {given_to}") is not None:
+        return True
+    return argument(loader.call, 7, "pin_memory") is not None and not _is_kept(site)
+
+
+def _is_kept(site: Site) -> bool:
+    """For as long as its owner lives: in an attribute, or by what calls a hook of its name."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Attribute()]):
+            return True
+    return site.function.last_name.endswith("loader")

@@ -55,6 +55,13 @@ class Pairs(Dataset[tuple]):
         row = self.rows[index, :]  # !
         return Pair(kind=kind, row=row)
 
+class Parts(Dataset):
+    def __getitem__(self, index):
+        found = {}
+        for name, part in self.parts.items():
+            found[name] = part[index]  # !
+        return found, self.y[index]
+
 class Sparse(Dataset):
     def __getitem__(self, i):
         row = torch.from_numpy(self.x[i].toarray()[0]).float()  # !

@@ -9,13 +9,11 @@ from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import in_dataset
+from hasten.scan.trace import names
 from hasten.scan.vocabulary import words
 
-PARSED = words(
-    "read_csv read_parquet read_json read_excel read_feather read_pickle read_table loadtxt"
-    " genfromtxt loadmat File torch.load pickle.load json.load joblib.load yaml.load safe_load"
-)
-"""What takes far longer to read than to keep: also for a data set's sample."""
+TEXT = words("read_csv read_json read_excel read_table loadtxt genfromtxt yaml.load safe_load")
+"""What takes far longer to parse than to keep: also for a data set's sample."""
 MODULES = words("torch pickle json joblib yaml np numpy nib nibabel librosa torchaudio Image PIL")
 STATE = re.compile(r"check_?point|ckpt|weights|state|resume|model", re.IGNORECASE)
 
@@ -61,11 +59,16 @@ def train(model, files, batch_size):
 """,
         """\
 import pandas as pd
+import torch
 from torch.utils.data import Dataset
 
 class Tables(Dataset):
     def __getitem__(self, index):
         return pd.read_csv(self.paths[index])  # !
+
+class Stored(Dataset):
+    def __getitem__(self, index):
+        return torch.load(self.path)[index]  # !
 """,
         """\
 import cv2
@@ -78,6 +81,10 @@ class Images(Dataset):
 
     def __getitem__(self, index):
         return cv2.imread(self.files[index])
+
+class Stored(Dataset):
+    def __getitem__(self, index):
+        return torch.load(self.paths[index])
 
 def train(model, loader, path):
     for step, batch in enumerate(loader):
@@ -102,7 +109,13 @@ def train(model, loader, path):
             return
         least = None
         if in_dataset(site):
-            if last not in PARSED and f"{owner}.{last}" not in PARSED:
+            is_text = last in TEXT or f"{owner}.{last}" in TEXT
+            if not is_text and _depends_on_sample(site):
                 return
             least = Heat.ELEMENT
         yield Found(site.node, f"`{look.source(site.node)}` reads a file each time", least=least)
+
+
+def _depends_on_sample(site: Site) -> bool:
+    """Whether another sample has another file: to read it is the work itself."""
+    return any(each != "self" for each in names(site.node.args[0]))

@@ -90,7 +90,7 @@ class Series(Dataset):
                 yield from self._within(method, look)
 
     def _within(self, function: Function, look: Look) -> Iterator[Found]:
-        if decodes(function):
+        if decodes(function, look):
             return
         for site in function.calls:
             name = called_name(site.node)

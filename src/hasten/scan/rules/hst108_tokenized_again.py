@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import decodes, in_dataset
+from hasten.scan.samples import decodes, in_dataset, runs_for_each
 
-TOKENIZER = re.compile(r"token", re.IGNORECASE)
+TOKENIZER = re.compile(r"tokeni[sz]", re.IGNORECASE)
 WRAPPER = re.compile(r"^_*(batch_)?tokenize")
 """Names of functions that are asked to, and cannot do otherwise."""
 TEXT_WORDS = frozenset(("text", "texts", "sentences", "return_tensors", "padding", "truncation"))
@@ -75,8 +75,33 @@ class Noisy(Dataset):
         return self.tokenizer.encode(self.texts[index])  # !
 """,
         """\
+from multiprocessing import Pool
+
+def features(examples, tokenizer):
+    return [tokenizer.encode(each.text, max_length=128) for each in examples]  # !
+
+def words(sentence, tokenizer):
+    found = []
+    for word in sentence.split():
+        found += tokenizer.tokenize(word)  # !
+    return found
+
+def convert(example):
+    first = example.tokenizer.tokenize(example.first)  # !
+    return first, example.tokenizer.tokenize(example.second)
+
+def convert_all(examples):
+    with Pool(4) as pool:
+        return pool.map(convert, examples)
+""",
+        """\
 import torch
 from torch.utils.data import Dataset
+
+def features(texts, tokenizer):
+    for name in ("train", "test"):
+        print(tokenizer(texts[name]))
+    return tokenizer.tokenize("a b"), [token.encode("utf-8") for token in texts]
 
 class Texts(Dataset):
     def __init__(self, texts, tokenizer):
@@ -102,7 +127,23 @@ class Model(torch.nn.Module):
         if not site.node.args and not words & TEXT_WORDS:
             return
         is_sample = in_dataset(site)
-        if is_sample and decodes(site.function):
+        if is_sample and decodes(site.function, look):
             return
-        least = Heat.ONCE if is_sample else None
-        yield Found(site.node, f"`{called}` cuts text into tokens each time", least=least)
+        if self._takes_one(site, look):
+            yield Found(site.node, f"`{called}` is given one text after the other", least=Heat.ONCE)
+        else:
+            least = Heat.ONCE if is_sample else None
+            yield Found(site.node, f"`{called}` cuts text into tokens each time", least=least)
+
+    def _takes_one(self, site: Site, look: Look) -> bool:
+        """Whether a loop over many texts gives it one each time; also the loop of a caller, where
+        it is the first of its function."""
+        loop = site.loop
+        if loop is not None and site.node.args:
+            return (
+                loop.changes(site.node.args[0])
+                and look.heats.kind_of(loop) is None
+                and not look.heats.goes_over_few(loop)
+            )
+        alike = look.calls_in(site.function, called_name(site.node))
+        return next(alike).node is site.node and runs_for_each(site.function, look)

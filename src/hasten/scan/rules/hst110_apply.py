@@ -1,14 +1,22 @@
 """``apply`` of a Python function to each element or row of a frame."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Severity
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, is_constant, keyword, receiver
+from hasten.scan.look import Look, called_name, is_constant, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
+from hasten.scan.vocabulary import words
+
+WHOLE = words("list tuple set len sum max min mean str int float")
+"""What has no loop of its own in Python, or is what is asked for."""
+INITIALIZES = re.compile(r"init|reset|weight|freeze")
+"""What modules are given to apply."""
 
 
 class Apply(Rule):
@@ -20,7 +28,7 @@ class Apply(Rule):
         " on `.to_numpy()`."
     )
     verify = "Compare the columns with `pandas.testing.assert_series_equal`."
-    calls = ("apply", "applymap")
+    calls = ("apply", "applymap", "progress_apply", "parallel_apply", "map")
     least = Heat.ONCE
     severity: ClassVar[Severity | None] = "low"
     needs_torch = False
@@ -33,6 +41,9 @@ def prepare(data, path):
         data[column] = data[column].apply(lambda x: x + 1)  # !
     df = pd.read_csv(path)
     df["both"] = df.apply(join, axis=1)  # !
+    df["text"] = df["text"].apply(clean)  # !
+    df["size"] = df["text"].map(lambda x: len(x.split()))  # !
+    df["rank"] = df.groupby("user").apply(rank)  # !
     return df.applymap(str)  # !
 """,
         """\
@@ -44,6 +55,8 @@ def prepare(model, df, transform):
     model.net.apply(lambda module: module.reset_parameters())
     transform.apply(df)
     Function.apply(df, 1)
+    model.parts["head"].apply(init_weights)
+    df["kind"] = df["kind"].map({"a": 0})
     return df.groupby("user").apply(list)
 """,
     )
@@ -56,13 +69,27 @@ def prepare(model, df, transform):
         yield Found(call, f"`{look.source(call.func)}` runs Python for each element")
 
     def _is_frame(self, call: ast.Call, read: ast.expr, site: Site, look: Look) -> bool:
+        name, given = called_name(call), call.args[0]
         by_rows = is_constant(keyword(call, "axis"), 1) or is_constant(
             keyword(call, "axis"), "columns"
         )
-        if by_rows or call.func.attr == "applymap":  # type: ignore[attr-defined]
+        if name == "map":
+            return isinstance(given, ast.Lambda) and _is_column(read)
+        if by_rows or name != "apply":
             return True
-        if not isinstance(call.args[0], ast.Lambda):
+        if called_name(read) == "groupby" or _is_column(read):
+            return last_name(given) not in WHOLE and not INITIALIZES.search(last_name(given))
+        if not isinstance(given, ast.Lambda):
             return False
         if isinstance(read, ast.Subscript):
             return look.value(read, site).kind not in ("tensor", "module")
         return look.value(read, site).kind == "frame" and not isinstance(read, ast.Call)
+
+
+def _is_column(node: ast.expr) -> bool:
+    """``frame["x"]``."""
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    )

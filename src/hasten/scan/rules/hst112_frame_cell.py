@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import in_dataset
+from hasten.scan.samples import decodes, in_dataset
 
 LOOKUPS = ("iloc", "loc", "at", "iat")
 
@@ -42,8 +42,21 @@ class Table(Dataset):
 def total(df):
     for i in range(len(df)):
         yield df.iloc[i]["x"]  # !
+        yield df["z"][i]  # !
     for i, name in enumerate(df.index):
         df.loc[name, "y"] = i  # !
+""",
+        """\
+import soundfile as sf
+from torch.utils.data import Dataset
+
+class Sounds(Dataset):
+    def __getitem__(self, index):
+        row = self.df.iloc[index]
+        return self._read(row["path"])
+
+    def _read(self, path):
+        return sf.read(path)[0]
 """,
         """\
 def split(df, parts):
@@ -58,6 +71,10 @@ def split(df, parts):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         lookup = site.node.value
+        if isinstance(lookup, ast.Subscript):
+            if site.loop is not None and _is_cell(site.node, lookup, site.loop):
+                yield Found(site.node, f"`{look.source(site.node)}` looks up one cell at a time")
+            return
         if not isinstance(lookup, ast.Attribute) or lookup.attr not in LOOKUPS:
             return
         place = site.node.slice
@@ -66,11 +83,28 @@ def split(df, parts):
             return
         names = {each.id for each in walk(first) if isinstance(each, ast.Name)}
         if in_dataset(site):
+            if decodes(site.function, look):
+                return
             counted = bool(names & site.function.parameters.keys())
         else:
             counted = any(names & _targets(loop) for loop in look.loops(site))
         if counted:
             yield Found(site.node, f"`{look.source(site.node)}` looks up one row at a time")
+
+
+def _is_cell(node: ast.Subscript, column: ast.Subscript, loop: Loop) -> bool:
+    """``frame["x"][i]`` of ``for i in range(len(frame))``."""
+    if not isinstance(column.slice, ast.Constant) or not isinstance(column.slice.value, str):
+        return False
+    target, over = loop.header()
+    if not isinstance(target, ast.Name) or not isinstance(node.slice, ast.Name):
+        return False
+    return node.slice.id == target.id and any(
+        isinstance(each, ast.Call)
+        and called_name(each) == "len"
+        and [ast.dump(held) for held in each.args] == [ast.dump(column.value)]
+        for each in walk(over)
+    )
 
 
 def _targets(loop: Loop) -> set[str]:

@@ -1,5 +1,6 @@
 """Random choices, drawn one call at a time."""
 
+import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -7,7 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, is_constant, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import in_dataset
+from hasten.scan.samples import decodes, in_dataset
 
 
 class ChoicePerRow(Rule):
@@ -63,6 +64,19 @@ def train(model, loader, groups):
         rows = np.random.choice(groups, len(x))
         model(x[rows], order).backward()
 """,
+        """\
+import random
+import soundfile as sf
+from torch.utils.data import Dataset
+
+class Mixtures(Dataset):
+    def __getitem__(self, index):
+        found = []
+        for speaker in self.speakers[index]:
+            path = random.choice(self.paths[speaker])
+            found.append(sf.read(path)[0] * random.choice([-1, 1]))
+        return sum(found)
+""",
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
@@ -70,7 +84,9 @@ def train(model, loader, groups):
         called = look.dotted(call.func)
         if site.loop is None or "random" not in called or not call.args:
             return
-        if look.value(call.args[0], site).kind == "number":
+        if look.value(call.args[0], site).kind == "number" or _chooses_from_few(call.args[0]):
+            return
+        if decodes(site.function, look):
             return
         if is_constant(keyword(call, "replace"), value=False):
             if not in_dataset(site):  # said of all places by HST132
@@ -81,3 +97,8 @@ def train(model, loader, groups):
                 return
             least = None
         yield Found(call, f"`{look.source(call.func)}` is called once a row", least=least)
+
+
+def _chooses_from_few(node: ast.expr) -> bool:
+    """From what the line itself lists."""
+    return isinstance(node, ast.List | ast.Tuple | ast.Constant)

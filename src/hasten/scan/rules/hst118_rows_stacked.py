@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
+from hasten.scan.models import is_model_call
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
@@ -14,6 +15,8 @@ from hasten.scan.vocabulary import words
 
 STACKS = words("stack cat concat concatenate array asarray vstack hstack column_stack tensor")
 
+MAKES = words("load array asarray loadtxt fromfile frombuffer choice zeros ones full random")
+"""What reads a file or makes an array of no array."""
 PLACES = words("arange choice permutation unique linspace flip randperm flatnonzero argsort")
 
 
@@ -59,6 +62,22 @@ class Graphs(torch.nn.Module):
             each = np.unique(row)
             found.append(np.outer(each, each))
         return torch.tensor(np.array(found))
+
+def spectra(x: np.ndarray):
+    found = []
+    for i in range(len(x)):  # !
+        each = spectrum(x[i], 8)
+        found.append(each)
+    return np.stack(found)
+
+def above(x, y, limit):
+    kept, products = [], []
+    for i in range(x.shape[0]):  # !
+        if x[i, 3] > limit:
+            kept.append(x[i])
+    for i in range(len(y)):  # !
+        products.append(np.dot(x[i], y[i]))
+    return np.array(kept), np.array(products)
 
 def all_gaps(masks: torch.Tensor):
     found = []
@@ -134,7 +153,46 @@ def read(paths, model, loader):
             return False
         if is_window(value, target.id):
             return True
+        made = _made_in(loop, value)
+        if _is_of_counted(made, over, target.id) or _is_numeric(made, target.id, look):
+            return True
+        if isinstance(made, ast.Call):
+            return _is_given_row(made, target.id, site, look)
         return isinstance(value, ast.BinOp) and any(is_at(each, target.id) for each in walk(value))
+
+
+def _is_of_counted(value: ast.expr, over: ast.Call, place: str) -> bool:
+    """Whether it takes rows of the array whose rows are counted: ``x[i]`` of
+    ``range(x.shape[0])``."""
+    counted = {
+        ast.dump(each.value)
+        for each in walk(over)
+        if isinstance(each, ast.Attribute) and each.attr == "shape"
+    }
+    return bool(counted) and any(
+        is_at(each, place) and ast.dump(each.value) in counted for each in walk(value)
+    )
+
+
+def _is_numeric(value: ast.expr, place: str, look: Look) -> bool:
+    """``np.dot(x[i], y[i])``."""
+    if not isinstance(value, ast.Call) or called_name(value) in MAKES:
+        return False
+    if not look.dotted(value.func).startswith(("numpy.", "np.")):
+        return False
+    return any(is_at(each, place) for each in value.args)
+
+
+def _is_given_row(call: ast.Call, place: str, site: Site, look: Look) -> bool:
+    """``f(x[i])`` of an array; what a model does with a row is said of the model."""
+    if is_model_call(call, site.function, look):
+        return False
+    return any(
+        is_at(each, place)
+        and not isinstance(each.slice, ast.Slice)
+        and look.value(each.value, site).kind == "array"
+        for each in call.args
+    )
 
 
 def _gives_places(over: ast.expr, site: Site, look: Look) -> bool:
@@ -152,7 +210,10 @@ def _made_in(loop: Loop, value: ast.expr) -> ast.expr:
 
 
 def _appended(node: ast.For) -> Iterator[tuple[str, ast.expr]]:
-    for statement in node.body:
+    inner = [
+        each for statement in node.body if isinstance(statement, ast.If) for each in statement.body
+    ]
+    for statement in (*node.body, *inner):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             call = statement.value
             if (

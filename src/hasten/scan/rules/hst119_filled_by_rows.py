@@ -1,18 +1,29 @@
 """An array that a Python loop fills one row at a time."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.heat import Heat
+from hasten.scan.heat import Heat, bare
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import is_at, loop_over_data
+from hasten.scan.samples import (
+    counts_rows,
+    holds_numbers,
+    is_at,
+    is_called_at,
+    is_start_of_row,
+    loop_over_data,
+)
 from hasten.scan.vocabulary import words
 
 READS = words("load loadtxt genfromtxt fromfile from_numpy choice permutation tensor")
+COUNTS = ("range", "enumerate", "arange")
+PART = re.compile(r"^(c|ch|chan|channel|axis|dim|k|cls|slice_id|fold|head|layer|level)$")
+"""How is called what counts a handful of large parts."""
 PLAIN = words("len abs float int max min sum")
 
 
@@ -46,10 +57,47 @@ def one_hot(x: np.ndarray, classes):
         found[i, int(x[i])] = 1
     return found
 
+def scores(x: np.ndarray, score):
+    found = np.zeros(x.shape[0])
+    for i in range(x.shape[0]):  # !
+        found[i] = score(x[i])
+    return found
+
+def nearest(x, tree, count):
+    found = np.zeros((x.shape[0], 1))
+    for i in range(x.shape[0]):  # !
+        distances, _ = tree.query(x[i, :].reshape(1, -1), k=count)
+        found[i, :] = distances.mean()
+    return found
+
+def pairs(x, y):
+    found = np.zeros((len(x), len(y)))
+    for i in range(len(x)):  # !
+        for j in range(len(y)):
+            found[i, j] = np.sqrt(((x[i] - y[j]) ** 2).sum())
+    return found
+
+def codes(labels, classes, n_samples):
+    found = np.zeros((n_samples, classes))
+    for i in range(n_samples):  # !
+        found[i][labels[i]] = 1
+    return found
+
 def ranks(x: np.ndarray, table):
     found = np.empty(x.shape)
     for i, row in enumerate(x):  # !
         found[i] = np.searchsorted(table, row) / len(table)
+    return found
+
+def scale(x: np.ndarray, mean):
+    for i in range(x.shape[0]):  # !
+        x[i] = x[i] - mean
+    return x
+
+def sums(x, labels, classes):
+    found = np.zeros((classes, x.shape[1]))
+    for i in range(x.shape[0]):  # !
+        found[labels[i]] += x[i]
     return found
 """,
         """\
@@ -78,6 +126,8 @@ def fill(x, models, paths):
     images = np.zeros((len(paths), 3))
     for i, path in enumerate(paths):
         images[i] = np.load(path)
+    for i in range(len(paths)):
+        images[i] = read(paths[i])
     names = {}
     for i in range(len(paths)):
         names[paths[i]] = i
@@ -87,23 +137,74 @@ def fill(x, models, paths):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         node: ast.For = site.node
-        over = node.iter
-        if not isinstance(over, ast.Call) or called_name(over) not in ("range", "enumerate"):
+        over = bare(node.iter) if called_name(node.iter) in ("tqdm", "trange") else node.iter
+        if not isinstance(over, ast.Call) or called_name(over) not in COUNTS:
             return
         place = node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target
-        if not isinstance(place, ast.Name):
+        if not isinstance(place, ast.Name) or PART.search(place.id):
             return
-        for statement in node.body:
-            if isinstance(statement, ast.Assign) and self._fills(statement, place.id, site, look):
-                if loop_over_data(site, look) is not None and not _goes_on(statement, node, look):
-                    name = look.source(statement.targets[0])
+        for each in node.body:
+            if isinstance(each, ast.AugAssign) and self._adds(each, over, place.id, site, look):
+                name = look.source(each.target)
+                yield Found(node, f"`{name}` is added to by a Python loop, one row at a time")
+                return
+        for statement in _assignments(node):
+            target = statement.targets[0]
+            if not isinstance(target, ast.Subscript) or not _is_row(target, place.id):
+                continue
+            if (
+                statement in node.body and self._fills(statement, place.id, site, look)
+            ) or self._works_on_rows(statement, over, place.id, site, look):
+                if loop_over_data(site, look) is not None and not _goes_on(statement, site, look):
+                    name = look.source(target)
                     yield Found(node, f"`{name}` is computed by a Python loop, one row at a time")
                 return
+
+    def _adds(
+        self, statement: ast.AugAssign, over: ast.Call, place: str, site: Site, look: Look
+    ) -> bool:
+        """``sums[labels[i]] += x[i]``, which is one ``index_add_`` or ``np.add.at``."""
+        target = statement.target
+        return (
+            isinstance(target, ast.Subscript)
+            and isinstance(target.slice, ast.Subscript)
+            and is_at(target.slice, place)
+            and counts_rows(over)
+            and look.value(target.value, site).kind in ("array", "tensor")
+            and loop_over_data(site, look) is not None
+        )
+
+    def _works_on_rows(
+        self, statement: ast.Assign, over: ast.Call, place: str, site: Site, look: Look
+    ) -> bool:
+        """Whether a loop that counts the rows of data takes one each turn, and puts what comes out
+        into an array; not where it calls one of many objects or reads a file."""
+        target, value = statement.targets[0], statement.value
+        if not isinstance(target, ast.Subscript) or (
+            isinstance(value, ast.Subscript) and not is_at(value, place)
+        ):
+            return False
+        if look.value(_filled(target), site).kind not in ("array", "tensor"):
+            return False
+        if called_name(over) == "enumerate" or not counts_rows(over):
+            return False
+        if is_start_of_row(target, {place}):  # said by HST133 where it is hot
+            return False
+        inside = [each for statement in site.node.body for each in walk(statement)]
+        calls = [each for each in inside if isinstance(each, ast.Call)]
+        if any(called_name(each) in READS or is_called_at(each, place) for each in calls):
+            return False
+        return any(
+            is_at(each, place)
+            and isinstance(each.ctx, ast.Load)
+            and holds_numbers(each, site, look)
+            for each in inside
+        )
 
     def _fills(self, statement: ast.Assign, place: str, site: Site, look: Look) -> bool:
         """``out[i] = np.f(x[i])``, where ``out`` is an array."""
         target = statement.targets[0]
-        if not isinstance(target, ast.Subscript) or not _is_row(target, place):
+        if not isinstance(target, ast.Subscript) or isinstance(target.value, ast.Subscript):
             return False
         if look.value(target.value, site).kind not in ("array", "tensor"):
             return False
@@ -135,13 +236,22 @@ def fill(x, models, paths):
         """Only of calls that work on whole arrays as well, on a row at the loop's place."""
         calls = [each for each in walk(value) if isinstance(each, ast.Call)]
         if not all(self._takes_arrays(each, site, look) for each in calls):
-            return False
+            return self._is_given_row(calls, place, site, look)
         if not calls and not isinstance(value, ast.BinOp):
             return False
         if isinstance(site.node.target, ast.Tuple):
             return look.value(site.node.iter.args[0], site).kind in ("array", "tensor")
         read = [each for each in walk(value) if is_at(each, place)]
         return bool(read) and all(look.value(each.value, site).kind != "list" for each in read)
+
+    def _is_given_row(self, calls: list[ast.Call], place: str, site: Site, look: Look) -> bool:
+        """Whether functions are called with one row of an array, and are no models of a list."""
+        given = [part for each in calls for part in each.args if is_at(part, place)]
+        return (
+            bool(given)
+            and not any(called_name(each) in READS or is_at(each.func, place) for each in calls)
+            and all(look.value(each.value, site).kind in ("array", "tensor") for each in given)
+        )
 
     def _takes_arrays(self, call: ast.Call, site: Site, look: Look) -> bool:
         called = look.dotted(call.func)
@@ -152,19 +262,47 @@ def fill(x, models, paths):
         return look.value(receiver(call), site).kind in ("array", "tensor")
 
 
+def _assignments(loop: ast.For) -> Iterator[ast.Assign]:
+    """Of the body and of what stands in it."""
+    for statement in loop.body:
+        for each in walk(statement) if isinstance(statement, ast.If | ast.For) else (statement,):
+            if isinstance(each, ast.Assign):
+                yield each
+
+
+def _filled(target: ast.Subscript) -> ast.expr:
+    """``out`` of ``out[i][j]``."""
+    return target.value.value if isinstance(target.value, ast.Subscript) else target.value
+
+
 def _is_row(node: ast.Subscript, place: str) -> bool:
-    """``x[i]`` and ``x[i, :]``, not a column."""
+    """``x[i]``, ``x[i, :]`` and ``x[i][j]``, not a column."""
+    if isinstance(node.value, ast.Subscript):
+        node = node.value
     first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
     return isinstance(first, ast.Name) and first.id == place
 
 
-def _goes_on(statement: ast.Assign, loop: ast.For, look: Look) -> bool:
-    """Whether rows are made of those before them."""
+def _goes_on(statement: ast.Assign, site: Site, look: Look) -> bool:
+    """Whether rows are made of those before them; an array may change its rows in place."""
+    loop: ast.For = site.node
     target = statement.targets[0]
-    name = look.source(target.value) if isinstance(target, ast.Subscript) else ""
+    if not isinstance(target, ast.Subscript):
+        return False
+    name = look.source(_filled(target))
+    in_place = look.values.of(_filled(target), site.function).kind == "array"
+    written = {id(each.targets[0].value) for each in _assignments(loop) if _writes_part(each)}  # type: ignore[attr-defined]
     return any(
         isinstance(each, ast.Subscript)
         and isinstance(each.ctx, ast.Load)
+        and id(each) not in written
         and look.source(each.value) == name
+        and not (in_place and ast.dump(each.slice) == ast.dump(target.slice))
         for each in walk(loop)
     )
+
+
+def _writes_part(statement: ast.Assign) -> bool:
+    """``out[i][j] = ...``."""
+    target = statement.targets[0]
+    return isinstance(target, ast.Subscript) and isinstance(target.value, ast.Subscript)

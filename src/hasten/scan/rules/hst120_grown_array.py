@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name, is_own_attribute, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 
 
 class GrownArray(Rule):
@@ -33,7 +34,15 @@ def gather(parts, frames):
         scores = np.append(scores, part.sum())  # !
     for frame in frames:
         table = pd.concat((table, frame), ignore_index=True)  # !
-    return found, scores, table
+    rows = pd.DataFrame()
+    for frame in frames:
+        rows = rows.append(frame)  # !
+    return found, scores, table, rows
+
+class Gathered:
+    def gather(self, parts):
+        for part in parts:
+            self.found = np.vstack((self.found, part))  # !
 """,
         """\
 import numpy as np
@@ -43,6 +52,8 @@ def gather(parts, rates):
     for part in parts:
         found.append(part)
         part = np.concatenate([part, part])
+    while len(found) < 100:
+        found = np.vstack((found, draw()))
     for _ in range(10):
         rates = np.append(rates, rates[-1] / 2)
     found = np.concatenate(found)
@@ -55,20 +66,33 @@ def gather(parts, rates):
         statement = site.statement
         if site.loop is None or not isinstance(statement, ast.Assign) or not call.args:
             return
-        if look.dotted(call.func).partition(".")[0] not in ("numpy", "np", "pandas", "pd"):
-            return
         if statement.value is not site.node or look.heats.goes_over_few(site.loop):
             return
-        first = call.args[0]
-        parts = first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
-        target = statement.targets[0]
-        if not isinstance(target, ast.Name) or _is_begun_in(site, target.id):
+        if isinstance(site.loop.node, ast.While):  # until enough were drawn, which takes few turns
             return
-        if any(isinstance(part, ast.Name) and part.id == target.id for part in parts):
-            yield Found(call, f"`{target.id}` is copied whole each time that it grows")
+        target = statement.targets[0]
+        if not isinstance(target, ast.Name | ast.Attribute) or _is_begun_in(site, target):
+            return
+        if any(_is_same(part, target) for part in _joined(call, look)):
+            yield Found(call, f"`{look.source(target)}` is copied whole each time that it grows")
 
 
-def _is_begun_in(site: Site, name: str) -> bool:
+def _joined(call: ast.Call, look: Look) -> list[ast.expr]:
+    """What a call puts together, of NumPy or pandas; ``frame.append(row)`` gives a new frame."""
+    if look.dotted(call.func).partition(".")[0] in ("numpy", "np", "pandas", "pd"):
+        first = call.args[0]
+        return first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
+    held = receiver(call)
+    return [held] if held is not None and called_name(call) == "append" else []
+
+
+def _is_same(node: ast.expr, target: ast.Name | ast.Attribute) -> bool:
+    if isinstance(target, ast.Name):
+        return isinstance(node, ast.Name) and node.id == target.id
+    return is_own_attribute(target) and is_own_attribute(node) and last_name(node) == target.attr
+
+
+def _is_begun_in(site: Site, target: ast.expr) -> bool:
     """Whether each turn of the loop begins with another one; what stands on the other side of the
     same condition only begins the first."""
     return any(
@@ -76,7 +100,9 @@ def _is_begun_in(site: Site, name: str) -> bool:
         and site.loop is not None
         and site.loop.holds(each.line)
         and not _is_beside(site, each.line)
-        for each in site.function.bindings.get(name, ())
+        for each in site.function.bindings.get(
+            target.id if isinstance(target, ast.Name) else "", ()
+        )
     )
 
 

@@ -18,6 +18,12 @@ NUMERIC = words(
     " cosine_similarity linalg percentile quantile"
 )
 
+MAKES = words(
+    "load array asarray tensor as_tensor loadtxt fromfile from_numpy frombuffer choice arange zeros"
+    " ones full eye rand randn randint empty linspace"
+)
+"""What reads a file or makes an array of no array."""
+
 
 class RowsInComprehension(Rule):
     code = "HST128"
@@ -42,8 +48,9 @@ import torch
 def lengths(x: np.ndarray, width):
     first = np.array([np.linalg.norm(row) for row in x])  # !
     second = np.array([x[i].mean() for i in range(len(x))])  # !
+    fourth = np.array([np.convolve(x[i], np.ones(3)) for i in range(x.shape[0])])  # !
     third = torch.stack([x[i : i + width] for i in range(len(x) - width)])  # !
-    return first, second, third
+    return first, second, third, fourth
 """,
         """\
 import numpy as np
@@ -79,7 +86,8 @@ def lengths(words, masks, weights):
         return takes_row and self._is_numeric(each, look)
 
     def _is_numeric(self, each: ast.expr, look: Look) -> bool:
-        if not isinstance(each, ast.Call) or called_name(each) not in NUMERIC:
+        if not isinstance(each, ast.Call):
             return False
-        plain = look.dotted(each.func).startswith(("numpy.", "np.", "torch."))
-        return plain or receiver(each) is not None
+        if look.dotted(each.func).startswith(("numpy.", "np.", "torch.")):
+            return called_name(each) not in MAKES
+        return called_name(each) in NUMERIC and receiver(each) is not None

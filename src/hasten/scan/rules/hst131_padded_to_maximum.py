@@ -1,13 +1,17 @@
 """Tokens that are padded to the longest that may ever come."""
 
+import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Severity
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, is_constant, keyword
+from hasten.scan.look import Look, called_name, is_constant, keyword
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 
 
 class PaddedToMaximum(Rule):
@@ -25,11 +29,12 @@ class PaddedToMaximum(Rule):
     risk = "shapes differ from batch to batch, which a captured or compiled step minds"
     calls = (
         "tokenizer", "tokenize", "_tokenizer", "encode_plus", "batch_encode_plus", "__call__",
-        "encode", "pad", "src_tokenizer", "tgt_tokenizer", "text_tokenizer",
+        "encode", "pad", "src_tokenizer", "tgt_tokenizer", "text_tokenizer", "len",
     )  # fmt: skip
     least = Heat.ONCE
     severity: ClassVar[Severity | None] = "medium"
     needs_torch = False
+    mentions = ("max", "MAX")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 def prepare(tokenizer, texts):
@@ -37,15 +42,75 @@ def prepare(tokenizer, texts):
     return first, tokenizer.encode_plus(texts[0], pad_to_max_length=True)  # !
 """,
         """\
+import numpy as np
+
+def feature(ids, max_seq_length, args):
+    mask = [1] * len(ids)
+    padding_length = max_seq_length - len(ids)  # !
+    ids = ids + [0] * padding_length
+    return ids, mask + [0] * padding_length
+
+class Rows:
+    def row(self, ids):
+        ids += [self.pad] * (self.max_length - len(ids))  # !
+        return ids, np.pad(ids, (0, self.max_length - len(ids)))
+""",
+        """\
+def collate(rows):
+    max_length = max(len(row) for row in rows)
+    return [row + [0] * (max_length - len(row)) for row in rows]
+
+def rest(ids, max_length):
+    left = max_length - len(ids)
+    return left if left > 0 else 0
+
 def prepare(tokenizer, texts):
     return tokenizer(texts, padding=True), tokenizer(texts, padding="longest")
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if called_name(site.node) == "len":
+            if self._is_first_padding(site, look):
+                yield Found(site.node, f"`{look.source(site.parent)}` pads to the longest allowed")
+            return
         if is_constant(keyword(site.node, "padding"), "max_length") or is_constant(
             keyword(site.node, "pad_to_max_length"), value=True
         ):
             yield Found(
                 site.node, f"`{look.source(site.node.func)}` pads all to the longest allowed"
             )
+
+    def _is_first_padding(self, site: Site, look: Look) -> bool:
+        return _pads(site, look) and not any(
+            each.node.lineno < site.node.lineno and _pads(each, look)
+            for each in look.calls_in(site.function, "len")
+        )
+
+
+LONGEST = re.compile(r"(^|_)max_?(\w+_)?(len|length|tokens|words)$|^MAX_?(\w+_)?LEN(GTH)?$")
+
+
+def _pads(site: Site, look: Look) -> bool:
+    """``[0] * (max_length - len(ids))``, also with a name for the difference."""
+    missing = site.parent
+    if not isinstance(missing, ast.BinOp) or not isinstance(missing.op, ast.Sub):
+        return False
+    longest = missing.left
+    if missing.right is not site.node or not LONGEST.search(last_name(longest)):
+        return False
+    if called_name(look.values.given(longest, site.function)) in ("max", "amax"):
+        return False
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is missing:
+            return "pad" in name
+    return any(_repeats(each, missing) for each in walk(site.statement))
+
+
+def _repeats(node: ast.AST, missing: ast.BinOp) -> bool:
+    match node:
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            return left is missing or right is missing
+    return called_name(node) in ("pad", "ZeroPad1d", "ConstantPad1d") and any(
+        each is missing for each in walk(node)
+    )

@@ -4,10 +4,12 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import is_start_of_row
 
 
 class PaddedByLoop(Rule):
@@ -31,6 +33,12 @@ def collate(rows):
         end = len(row)
         padded[i, :end] = torch.tensor(row)
     return padded
+
+def length_mask(lengths):
+    mask = torch.zeros(len(lengths), max(lengths))
+    for i, length in enumerate(lengths):  # !
+        mask[i, :length] = 1
+    return mask
 """,
         """\
 import torch
@@ -61,15 +69,11 @@ def collate(rows):
         places = {each.id for each in walk(node.target) if isinstance(each, ast.Name)}
         for statement in node.body:
             target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-            if isinstance(target, ast.Subscript) and _is_start_of_row(target, places):
-                yield Found(node, f"`{look.source(target)}` is filled by a loop over rows")
+            if isinstance(target, ast.Subscript) and is_start_of_row(target, places):
+                is_mask = isinstance(statement.value, ast.Constant)  # type: ignore[attr-defined]
+                yield Found(
+                    node,
+                    f"`{look.source(target)}` is filled by a loop over rows",
+                    least=Heat.ONCE if is_mask else None,
+                )
                 return
-
-
-def _is_start_of_row(node: ast.Subscript, places: set[str]) -> bool:
-    """``padded[i, :end]``."""
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
-    if len(parts) < 2 or not isinstance(parts[0], ast.Name) or parts[0].id not in places:
-        return False
-    row = parts[1]
-    return isinstance(row, ast.Slice) and row.upper is not None and row.step is None

@@ -8,6 +8,7 @@ from hasten.scan.look import Look, is_said_above, receiver
 from hasten.scan.outline import Site
 from hasten.scan.read_once import before_copies, read_after_loop
 from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import is_element
 
 
 class Item(Rule):
@@ -114,7 +115,7 @@ def mean(loader):
         value = look.value(before_copies(read), site)
         if value.kind in ("array", "frame", "number") or value.where == "host":
             return
-        if is_said_above(site) or look.converts(site):
+        if is_said_above(site) or look.converts(site) or is_element(read, site, look):
             return
         message = f"`{look.source(site.node)}` waits for the device"
         least = Heat.ONCE if _is_attribute_of_module(site, look) else None

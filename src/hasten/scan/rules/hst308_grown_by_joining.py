@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import root_name
+from hasten.scan.trace import last_name, root_name
 
 DECODING = re.compile(r"cache|alive|past|state|prefix|history")
 
@@ -37,6 +38,12 @@ def predict(model, loader):
             masks[key] = np.vstack([masks[key], value])  # !
     return found
 
+def edges(graphs):
+    found = torch.empty(2, 0)
+    for graph in graphs:
+        found = torch.cat([found, graph.edges], dim=1)  # !
+    return found
+
 class Collector:
     def collect_scores(self, name, value):
         self.held[name] = torch.cat((self.held[name], value))  # !
@@ -54,6 +61,12 @@ class UNet(torch.nn.Module):
             x = torch.cat((x, skips.pop()), dim=1)
             x = block(x)
         return x
+
+def edges(graphs):
+    found = []
+    for graph in graphs:
+        found.append(graph.edges)
+    return torch.cat(found)
 
 def predict(model, loader):
     found = []
@@ -79,7 +92,8 @@ def predict(model, loader):
             return
         if site.loop is None and not _is_kept(target):
             return
-        yield Found(call, f"`{look.source(target)}` is copied whole in every turn")
+        least = Heat.ONCE if _is_only_gathered(target, site) else None
+        yield Found(call, f"`{look.source(target)}` is copied whole in every turn", least=least)
 
 
 def _is_kept(target: ast.expr) -> bool:
@@ -87,6 +101,14 @@ def _is_kept(target: ast.expr) -> bool:
     decoder needs as a whole for each step."""
     root = root_name(target)
     return root is not None and root.id == "self" and not DECODING.search(ast.dump(target))
+
+
+def _is_only_gathered(target: ast.expr, site: Site) -> bool:
+    """Whether a name is of no use to the loop, unlike tokens that the next one is made of."""
+    if not isinstance(target, ast.Name) or site.loop is None:
+        return False
+    inside = [each for each in walk(site.loop.node) if last_name(each) == target.id]
+    return len(inside) == 2
 
 
 def _grows(name: str, loop: Loop, look: Look) -> bool:

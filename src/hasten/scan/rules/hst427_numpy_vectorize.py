@@ -1,6 +1,5 @@
 """``numpy.vectorize``, which is a loop."""
 
-import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ class NumpyVectorize(Rule):
     name = "numpy-vectorize"
     why = "In spite of its name it calls a Python function for every element."
     instead = "Look values up in an array: `table[codes]`, `np.searchsorted`, `np.select`."
-    calls = ("vectorize",)
+    calls = ("vectorize", "apply_along_axis", "apply_over_axes", "frompyfunc")
     needs_torch = False
     least = Heat.ONCE
     severity = "low"
@@ -25,6 +24,10 @@ import numpy as np
 
 def names(codes, table):
     return np.vectorize(table.get)(codes)  # !
+
+def scores(rows, score):
+    both = np.vectorize(score)  # !
+    return both(rows), np.apply_along_axis(score, 1, rows)  # !
 """,
         """\
 import numpy as np
@@ -35,6 +38,5 @@ def names(codes, table):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        is_called = isinstance(site.parent, ast.Call) and site.parent.func is site.node
-        if is_called and look.dotted(site.node.func) in ("numpy.vectorize", "np.vectorize"):
+        if look.dotted(site.node.func).partition(".")[0] in ("numpy", "np"):
             yield Found(site.node, f"`{look.source(site.node)}` runs in Python for every element")

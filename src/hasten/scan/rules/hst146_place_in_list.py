@@ -1,0 +1,62 @@
+"""The place of a value in a list, searched for in a loop."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import varies
+
+LISTS = ("list", "sorted", "tolist", "to_list")
+
+
+class PlaceInList(Rule):
+    code = "HST146"
+    name = "place-in-list-searched-in-loop"
+    why = "`index` looks at one element after the other, for each turn of the loop again."
+    instead = "Make a dict of places once: `places = {each: i for i, each in enumerate(names)}`."
+    effort = "a minute"
+    verify = "Compare what both versions give; where values stand twice, the first place counts."
+    calls = ("index",)
+    in_loops = True
+    least = Heat.ONCE
+    needs_torch = False
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+def codes(values, frame):
+    known = sorted(set(values))
+    found = [known.index(value) for value in values]  # !
+    ids = frame["id"].tolist()
+    for row in values:
+        found.append(ids.index(row))  # !
+    return found
+""",
+        """\
+def codes(values, names, text):
+    known = {value: i for i, value in enumerate(values)}
+    kinds = ["a", "b"]
+    for value in values:
+        print(known[value], kinds.index(value), text.index("x"))
+    for name in ("a", "b"):
+        print(list(values).index(name))
+    return sorted(values).index(names[0])
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        call: ast.Call = site.node
+        searched, loop = receiver(call), site.loop
+        if loop is None or len(call.args) != 1 or not isinstance(searched, ast.Name):
+            return
+        if not varies(call.args[0], loop) or varies(searched, loop):
+            return
+        if look.heats.goes_over_few(loop) or not self._is_long(searched, site, look):
+            return
+        yield Found(call, f"`{look.source(call)}` searches `{searched.id}` in each turn")
+
+    def _is_long(self, node: ast.Name, site: Site, look: Look) -> bool:
+        """A list of unknown length."""
+        return called_name(look.values.given(node, site.function)) in LISTS
