@@ -12,7 +12,7 @@ from hasten.scan.outline import Function, Outline
 from hasten.scan.vocabulary import words
 
 TELLING = vocabulary.ONLY_TENSORS_HAVE | words(
-    "dim numel is_cuda matmul backward topk scatter_add expand index_add"
+    "dim numel is_cuda matmul backward topk scatter_add expand index_add clone"
 )
 """Methods that only tensors have."""
 TELLING_WITH_NUMBERS = words("size view transpose unfold chunk new_full")
@@ -28,13 +28,28 @@ def tensor_parameters(function: Function, outline: Outline) -> frozenset[str]:
     parameters, bindings = function.parameters, function.bindings
     found = set()
     for site in function.calls:
-        if not isinstance(site.node.func, ast.Attribute):
+        called = site.node.func
+        if isinstance(called, ast.Attribute):
+            shown = _tensors_of(site.node, called, outline)
+        elif isinstance(called, ast.Name) and called.id in outline.imports:
+            shown = _given_to_torch(site.node, called, outline)
+        else:
             continue
-        for used in _tensors_of(site.node, site.node.func, outline):
+        for used in (side for each in shown for side in _sides(each)):
             name = _parameter(used, parameters)
             if name and all(each.line >= used.lineno for each in bindings.get(name, ())):
                 found.add(name)
     return frozenset(found)
+
+
+def _sides(used: ast.expr) -> tuple[ast.expr, ...]:
+    """Both of ``a - b`` and of ``(a - b) ** 2``, of which each is a tensor if the whole is."""
+    match used:
+        case ast.BinOp(left=left, op=ast.Pow()):
+            return _sides(left)
+        case ast.BinOp(left=ast.Name() as left, op=ast.Sub(), right=ast.Name() as right):
+            return left, right
+    return (used,)
 
 
 def _parameter(used: ast.expr, parameters: dict[str, ast.arg]) -> str:
@@ -50,7 +65,16 @@ def _tensors_of(
     """What a call shows to be a tensor."""
     if called.attr in ASKED and _is_telling(called, call):
         return [called.value]
-    if not call.args or not isinstance(called.value, ast.Name | ast.Attribute):
+    if not isinstance(called.value, ast.Name | ast.Attribute):
+        return ()
+    return _given_to_torch(call, called, outline)
+
+
+def _given_to_torch(
+    call: ast.Call, called: ast.Name | ast.Attribute, outline: Outline
+) -> list[ast.expr] | tuple[()]:
+    """``a`` of ``torch.exp(a)``."""
+    if not call.args:
         return ()
     module, _, name = outline.dotted(called).rpartition(".")
     if module not in vocabulary.TORCH or name in vocabulary.TAKE_NO_TENSOR or name[:1].isupper():
