@@ -66,6 +66,19 @@ def snr_loss(logits, labels, lengths):
         """\
 import torch
 
+def fill(scores, known, n_nodes, table):
+    b_size = scores.shape[0]
+    for i in range(b_size):  # !
+        scores[i][known[i]] = float("-inf")
+    rows = scores.unsqueeze(0)
+    found = [torch.softmax(row, dim=0) for row in rows]  # !
+    for node in range(n_nodes):  # !
+        found.append(torch.matmul(table, scores[node]))
+    return found
+""",
+        """\
+import torch
+
 class Net(torch.nn.Module):
     def forward(self, x, sizes):
         for i in range(self.n_layers):
@@ -73,19 +86,24 @@ class Net(torch.nn.Module):
         counts = []
         for i in range(x.size(0)):
             counts.append(sizes[i])
-        return x.sum(0), counts
+        heads = self.heads(x)
+        both = sum(torch.nn.functional.mse_loss(each, x) for each in heads)
+        for i in range(self.num_upsamples):
+            x = self.ups[i](x)
+        return x.sum(0), counts, both
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         over = _over(site.node)
         counts = counts_samples(over, site.function, look)
-        if not counts and not _may_be_tensor(over):
+        is_tensor = counts or _goes_over_tensor(over, site, look)
+        if not is_tensor and not _goes_over_pairs(site.node):
             return
         loop = loop_of(site)
         if loop is None or look.heats.makes_batches(site.function):
             return
-        if not counts and not _goes_over_tensor(loop, look):
+        if not is_tensor:
             if _takes_segments(loop):
                 yield Found(site.node, SAID)
             return
@@ -109,20 +127,21 @@ def _trains(loop: Loop) -> bool:
     return any(called_name(each.node) in STEPS for each in calls_in(loop))
 
 
-def _may_be_tensor(over: ast.expr) -> bool:
-    return isinstance(bare(over), ast.Name | ast.Attribute | ast.Subscript)
+def _goes_over_pairs(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
+    return isinstance(node, ast.For) and isinstance(node.target, ast.Tuple)
 
 
-def _goes_over_tensor(loop: Loop, look: Look) -> bool:
+def _goes_over_tensor(over: ast.expr, site: Site, look: Look) -> bool:
     """For sure: what a model gives, or what is only named so, may as well be a list of them."""
-    over, function = bare(loop.header()[1]), loop.function
-    if not look.values.of(over, function).is_tensor:
+    over, function = bare(over), site.function
+    if not isinstance(over, ast.Name | ast.Attribute | ast.Subscript):
         return False
-    if (
-        isinstance(over, ast.Name)
-        and look.values.definition(over.id, over.lineno, function)[0] is None
-    ):
-        return over.id in look.values.tensor_parameters(function)
+    if not look.value(over, site).is_tensor:
+        return False
+    if isinstance(over, ast.Name):
+        binding, _ = look.values.definition(over.id, over.lineno, function)
+        if binding is None:
+            return over.id in look.values.tensor_parameters(function)
     made = last_given(over, function) or look.values.given(over, function)
     return isinstance(made, ast.Call) and _is_kernel(made, function, look)
 
@@ -189,10 +208,7 @@ def _is_part(target: ast.Subscript, samples: set[str]) -> bool:
 def _takes_segments(loop: Loop) -> bool:
     """``x.narrow(0, start, size)`` with what the loop goes over."""
     target, _ = loop.header()
-    if not isinstance(target, ast.Tuple):
-        return False
-    counted = set(names(target))
-    return any(
-        called_name(each.node) == "narrow" and counted & set(names(each.node))
+    return target is not None and any(
+        called_name(each.node) == "narrow" and set(names(target)) & set(names(each.node))
         for each in calls_in(loop)
     )

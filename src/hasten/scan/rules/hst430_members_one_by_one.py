@@ -57,6 +57,12 @@ class Ensemble(torch.nn.Module):
     def forward(self, x):
         outputs = [torch.softmax(each(x), dim=1) for each in self.estimators_]  # !
         return torch.stack(outputs).mean(0)
+
+class Mixture(torch.nn.Module):
+    def forward(self, x, y):
+        experts = torch.stack([expert(x) for expert in self.experts])  # !
+        both = [layer(each) for layer, each in zip(self.branches, (x, y))]  # !
+        return experts, both, [loss(x, y) for loss in self.losses]
 """,
         """\
 import torch
