@@ -36,6 +36,20 @@ def step(scores, n):
     assert value_of(text) == Value("tensor", "device")
 
 
+def test_both_sides_of_a_difference_that_torch_is_given_are_tensors() -> None:
+    text = """
+from torch import abs, min
+def torus(a, b):
+    asked = b
+    return min(abs(a - b), 1 - (a - b) ** 2)
+"""
+    assert value_of(text) == Value("tensor")
+
+
+def test_the_weight_of_a_layer_is_a_tensor() -> None:
+    assert value_of("def step(self):\n    asked = self.table.weight[3]") == Value("tensor")
+
+
 def test_what_was_copied_to_the_host_lies_there_whatever_it_was() -> None:
     text = """
 def step(things):

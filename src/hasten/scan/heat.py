@@ -63,7 +63,7 @@ STEP_FUNCTIONS = words(
     " training_step_end on_validation_batch_end batch_step _train_step process_batch"
 )
 SAMPLE_FUNCTIONS = frozenset(("__getitem__", "__getitems__", "load_item", "load_sample"))
-LOSSES = re.compile(r"(^|_)(loss|criterion|accuracy|penalty)(_|$)")
+LOSSES = re.compile(r"(^|_)(loss|losses|criterion|accuracy|penalty)(_|$)")
 SELDOM = re.compile(
     r"^_*(__(?!call__|next__)|(init|build|setup|set|reset|load|read|save|store|write|export|plot|draw|show"
     r"|visuali[sz]e|display|print|main|run|fit|evaluate|test|register|convert|download|parse"

@@ -28,11 +28,28 @@ def tensor_parameters(function: Function, outline: Outline) -> frozenset[str]:
     parameters, bindings = function.parameters, function.bindings
     found = set()
     for site in function.calls:
-        for used in _tensors_of(site.node, outline):
+        called = site.node.func
+        if isinstance(called, ast.Attribute):
+            shown = _tensors_of(site.node, called, outline)
+        elif isinstance(called, ast.Name) and called.id in outline.imports:
+            shown = _given_to_torch(site.node, called, outline)
+        else:
+            continue
+        for used in (side for each in shown for side in _sides(each)):
             name = _parameter(used, parameters)
             if name and all(each.line >= used.lineno for each in bindings.get(name, ())):
                 found.add(name)
     return frozenset(found)
+
+
+def _sides(used: ast.expr) -> tuple[ast.expr, ...]:
+    """Both of ``a - b`` and of ``(a - b) ** 2``, of which each is a tensor if the whole is."""
+    match used:
+        case ast.BinOp(left=left, op=ast.Pow()):
+            return _sides(left)
+        case ast.BinOp(left=ast.Name() as left, op=ast.Sub(), right=ast.Name() as right):
+            return left, right
+    return (used,)
 
 
 def _parameter(used: ast.expr, parameters: dict[str, ast.arg]) -> str:
@@ -42,16 +59,21 @@ def _parameter(used: ast.expr, parameters: dict[str, ast.arg]) -> str:
     return used.id if isinstance(used, ast.Name) and used.id in parameters else ""
 
 
-def _tensors_of(call: ast.Call, outline: Outline) -> list[ast.expr] | tuple[()]:
+def _tensors_of(
+    call: ast.Call, called: ast.Attribute, outline: Outline
+) -> list[ast.expr] | tuple[()]:
     """What a call shows to be a tensor."""
-    called = call.func
-    if isinstance(called, ast.Attribute):
-        if called.attr in ASKED and _is_telling(called, call):
-            return [called.value]
-        if not isinstance(called.value, ast.Name | ast.Attribute):
-            return ()
-    elif not isinstance(called, ast.Name) or called.id not in outline.imports:
+    if called.attr in ASKED and _is_telling(called, call):
+        return [called.value]
+    if not isinstance(called.value, ast.Name | ast.Attribute):
         return ()
+    return _given_to_torch(call, called, outline)
+
+
+def _given_to_torch(
+    call: ast.Call, called: ast.Name | ast.Attribute, outline: Outline
+) -> list[ast.expr] | tuple[()]:
+    """``a`` of ``torch.exp(a)``."""
     if not call.args:
         return ()
     module, _, name = outline.dotted(called).rpartition(".")

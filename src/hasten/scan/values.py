@@ -236,6 +236,8 @@ class Values:
             return Value("tensor", base.where)
         if node.attr in ("logits", "loss", "last_hidden_state"):
             return TENSOR
+        if node.attr == "weight" and isinstance(node.value, ast.Attribute):
+            return TENSOR  # of a layer: ``self.embedding.weight``
         return by_name(node.attr)
 
     def _of_call(self, node: ast.Call, function: Function) -> Value:

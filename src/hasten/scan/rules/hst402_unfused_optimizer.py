@@ -10,6 +10,8 @@ from hasten.scan.look import Look, argument, called_name, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
+BY_PARAMETER = ("transformers.", "pytorch_transformers.", "pytorch_pretrained_bert.")
+"""Libraries whose AdamW goes over parameters in Python; torch's own takes them by lists."""
 SETTLED = ("fused", "foreach", "capturable", "differentiable")
 
 
@@ -49,12 +51,22 @@ optimizer = torch.optim.Adam(net.parameters(), **settings)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 optimizer = apex.optimizers.Adam(net.parameters())
 """,
+        """\
+import torch
+from transformers import AdamW
+
+def train(model, groups):
+    return AdamW(groups, lr=1e-5, eps=1e-8)  # !
+""",
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call: ast.Call = site.node
         if any(keyword(call, each) is not None for each in SETTLED) or _is_of_few(call):
             return
+        if look.dotted(call.func).startswith(BY_PARAMETER):
+            said = f"`{called_name(call)}` of this library steps one parameter after the other"
+            yield Found(call, said)
         if _is_plain(call, look):
             about = "Steps in one kernel, which rounds otherwise."
             edit = add_keyword(look.lines, call, "fused", "True")

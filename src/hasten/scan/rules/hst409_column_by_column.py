@@ -1,7 +1,6 @@
 """A kernel for each column, axis or feature."""
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -9,15 +8,12 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
-from hasten.scan.recurrence import handed_on
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import is_bound_in, last_name, names
+from hasten.scan.trace import is_bound_in, names
+from hasten.scan.turns import hands_on_tensor, over_moments
 from hasten.scan.vocabulary import words
 
-MOMENTS = re.compile(r"^(t|ti|step|time|timestep|pos|position|tok|token)s?$|_t$|^t_|time|step")
-"""Names that count moments: those depend on one another."""
 OF_TENSORS = words("long float half unsqueeze view expand contiguous permute detach int")
-FEW_THINGS = re.compile(r"task|head|layer|block|level|scale|stage|expert|codebook|quantizer")
 
 
 class ColumnByColumn(Rule):
@@ -85,11 +81,11 @@ class Layer(torch.nn.Module):
         if site.loop is None or isinstance(site.loop.node, ast.While):
             return
         loop = _counted_columns(node.slice, site.loop)
-        if loop is None or _over_moments(loop) or not _is_tensor(site, look):
+        if loop is None or over_moments(loop) or not _is_tensor(site, look):
             return
         if any(called_name(each) in ("max", "min") for each in walk(node.slice)):
             return  # a window that is moved over the whole and cut at its ends
-        if _hands_on_tensor(loop, look):
+        if hands_on_tensor(loop, look):
             return
         if isinstance(node.ctx, ast.Store) and not isinstance(site.statement, ast.AugAssign):
             return
@@ -118,26 +114,3 @@ def _counted_columns(index: ast.expr, loop: Loop) -> Loop | None:
     return next(
         (each for each in loop.outwards() if any(is_bound_in(name, each) for name in counted)), None
     )
-
-
-def _over_moments(loop: Loop) -> bool:
-    target, over = loop.header()
-    said = [*(_all_names(target) if target is not None else ()), *_all_names(over)]
-    return any(MOMENTS.search(name) or FEW_THINGS.search(name) for name in said)
-
-
-def _hands_on_tensor(loop: Loop, look: Look) -> bool:
-    """Whether one turn needs what the last one computed."""
-    if not isinstance(loop.node, ast.For):
-        return False
-    line = loop.node.end_lineno or loop.line
-    return any(
-        look.values.of_name(name, line, loop.function).is_tensor for name in handed_on(loop.node)
-    )
-
-
-def _all_names(node: ast.expr) -> Iterator[str]:
-    for each in walk(node):
-        name = last_name(each)
-        if name:
-            yield name.lower()

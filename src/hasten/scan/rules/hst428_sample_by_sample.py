@@ -1,26 +1,25 @@
 """A loop over the samples of a batch that is already a tensor."""
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, is_constant, receiver
+from hasten.scan.heat import Heat, bare
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.models import is_model_call
 from hasten.scan.nodes import walk
-from hasten.scan.outline import Loop, Site
+from hasten.scan.outline import STEPS, Function, Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import calls_in, derived, last_name, loop_of, names, operands
+from hasten.scan.trace import calls_in, derived, last_given, loop_of, names, operands
+from hasten.scan.turns import counts_samples, goes_over_all, hands_on_tensor, over_moments
 from hasten.scan.vocabulary import words
 
-BATCH = re.compile(
-    r"^(batch_?size|bs|bsz|b|n_?batch|num_?samples|batch|n_graphs|num_graphs)$", re.I
+VIEWS = words(
+    "view reshape unsqueeze squeeze permute transpose t expand expand_as detach size dim numel item"
+    " cpu cuda to tolist numpy contiguous float long int bool half double type append type_as"
+    " requires_grad_ element_size is_cuda tensor as_tensor from_numpy device zeros empty"
 )
-KERNELS = words(
-    "matmul mm bmm einsum softmax sum mean max min argmax cat stack sort topk norm cumsum nonzero"
-    " index_select gather mul add narrow interpolate cross_entropy mse_loss zeros conv1d conv2d"
-)
+"""What launches nothing, moves or converts."""
 
 
 class SampleBySample(Rule):
@@ -33,7 +32,7 @@ class SampleBySample(Rule):
     )
     risk = "rounding: sums are taken in another order"
     effort = "an hour"
-    nodes = (ast.For,)
+    nodes = (ast.For, ast.ListComp, ast.GeneratorExp)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -67,6 +66,19 @@ def snr_loss(logits, labels, lengths):
         """\
 import torch
 
+def fill(scores, known, n_nodes, table):
+    b_size = scores.shape[0]
+    for i in range(b_size):  # !
+        scores[i][known[i]] = float("-inf")
+    rows = scores.unsqueeze(0)
+    found = [torch.softmax(row, dim=0) for row in rows]  # !
+    for node in range(n_nodes):  # !
+        found.append(torch.matmul(table, scores[node]))
+    return found
+""",
+        """\
+import torch
+
 class Net(torch.nn.Module):
     def forward(self, x, sizes):
         for i in range(self.n_layers):
@@ -74,86 +86,129 @@ class Net(torch.nn.Module):
         counts = []
         for i in range(x.size(0)):
             counts.append(sizes[i])
-        return x.sum(0), counts
+        heads = self.heads(x)
+        both = sum(torch.nn.functional.mse_loss(each, x) for each in heads)
+        for i in range(self.num_upsamples):
+            x = self.ups[i](x)
+        return x.sum(0), counts, both
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        over = _over(site.node)
+        counts = counts_samples(over, site.function, look)
+        is_tensor = counts or _goes_over_tensor(over, site, look)
+        if not is_tensor and not _goes_over_pairs(site.node):
+            return
         loop = loop_of(site)
         if loop is None or look.heats.makes_batches(site.function):
             return
-        counted = _samples(loop, look)
-        if counted is None:
+        if not is_tensor:
             if _takes_segments(loop):
                 yield Found(site.node, SAID)
             return
-        parts = _parts(loop, counted)
-        worked = [each for each in calls_in(loop) if _works_on(each.node, counted, parts)]
-        if any(is_model_call(each.node, site.function, look) for each in worked):
-            yield Found(site.node, SAID, least=Heat.ONCE)
-        elif any(_is_kernel(each, look) for each in worked):
-            yield Found(site.node, SAID)
+        if over_moments(loop) or hands_on_tensor(loop, look) or _trains(loop):
+            return
+        target, _ = loop.header()
+        samples = set(names(target)) if target is not None else set()
+        least = _least(loop, samples, counts, look)
+        if least is not None:
+            yield Found(site.node, SAID, least=least)
 
 
 SAID = "each sample of the batch is worked on by itself"
 
 
-def _is_kernel(site: Site, look: Look) -> bool:
-    if called_name(site.node) not in KERNELS:
+def _over(node: ast.For | ast.ListComp | ast.GeneratorExp) -> ast.expr:
+    return node.iter if isinstance(node, ast.For) else node.generators[0].iter
+
+
+def _trains(loop: Loop) -> bool:
+    return any(called_name(each.node) in STEPS for each in calls_in(loop))
+
+
+def _goes_over_pairs(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
+    return isinstance(node, ast.For) and isinstance(node.target, ast.Tuple)
+
+
+def _goes_over_tensor(over: ast.expr, site: Site, look: Look) -> bool:
+    """For sure: what a model gives, or what is only named so, may as well be a list of them."""
+    over, function = bare(over), site.function
+    if not isinstance(over, ast.Name | ast.Attribute | ast.Subscript):
         return False
-    return look.is_of_torch(site.node) or look.value(receiver(site.node), site).is_tensor
+    if not look.value(over, site).is_tensor:
+        return False
+    if isinstance(over, ast.Name):
+        binding, _ = look.values.definition(over.id, over.lineno, function)
+        if binding is None:
+            return over.id in look.values.parameters.tensor_parameters(function)
+    made = last_given(over, function) or look.values.given(over, function)
+    return isinstance(made, ast.Call) and _is_kernel(made, function, look)
 
 
-def _samples(loop: Loop, look: Look) -> str | None:
-    """The name that counts samples: ``i`` of ``for i in range(x.size(0))``."""
-    target, over = loop.header()
-    if not isinstance(target, ast.Name) or not isinstance(over, ast.Call):
-        return None
-    bounds = over.args if called_name(over) in ("range", "trange") else []
-    if len(bounds) == 2 and is_constant(bounds[0], 0):
-        bounds = bounds[1:]
-    return target.id if len(bounds) == 1 and _is_batch(bounds[0], loop, look) else None
+def _least(loop: Loop, samples: set[str], counts: bool, look: Look) -> Heat | None:
+    """How often it must run to matter; None where the loop launches nothing for a sample."""
+    made = set().union(*(derived(loop, each) for each in samples))
+    parts = made - samples if counts else made
+    worked = [each for each in calls_in(loop) if _works_on(each.node, samples, parts)]
+    if any(is_model_call(each.node, loop.function, look) for each in worked):
+        return Heat.ONCE
+    if _writes(loop, samples, look) or any(
+        called_name(each.node) not in VIEWS and _is_kernel(each.node, loop.function, look)
+        for each in worked
+    ):
+        return Heat.ONCE if counts and goes_over_all(loop) else Heat.STEP
+    return None
 
 
-def _is_batch(node: ast.expr, loop: Loop, look: Look) -> bool:
-    """``batch_size``, ``x.size(0)``, ``x.shape[0]`` and ``len(x)`` of a tensor."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant(value=0)]):
-            return True
-        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=0)):
-            return True
-        case ast.Call(func=ast.Name(id="len"), args=[ast.Name() as counted]):
-            kind = look.values.of(counted, loop.function).kind
-            return kind == "tensor" or (kind == "unknown" and not look.heats.goes_over_few(loop))
-        case ast.Name() | ast.Attribute():
-            return bool(BATCH.search(last_name(node)))
-    return False
+def _is_kernel(call: ast.Call, function: Function, look: Look) -> bool:
+    """A function of torch that gives a tensor, or a method of one."""
+    if look.is_of_torch(call):
+        return look.values.of(call, function).is_tensor
+    return look.values.of(receiver(call), function).is_tensor
 
 
-def _parts(loop: Loop, counted: str) -> set[str]:
-    """What the body makes of a sample: ``row`` of ``row = x[i]``."""
-    return derived(loop, counted) - {counted}
-
-
-def _takes_sample(node: ast.AST, counted: str) -> bool:
+def _takes_sample(node: ast.AST, samples: set[str]) -> bool:
     return any(
-        isinstance(part, ast.Subscript) and counted in names(part.slice) for part in walk(node)
+        isinstance(part, ast.Subscript) and not samples.isdisjoint(names(part.slice))
+        for part in walk(node)
     )
 
 
-def _works_on(call: ast.Call, counted: str, parts: set[str]) -> bool:
+def _works_on(call: ast.Call, samples: set[str], parts: set[str]) -> bool:
     """Whether a call is given a sample, by its index or by what the body calls it."""
     given = [*operands(call), *(word.value for word in call.keywords)]
-    return any(_takes_sample(each, counted) or not parts.isdisjoint(names(each)) for each in given)
+    return any(_takes_sample(each, samples) or not parts.isdisjoint(names(each)) for each in given)
+
+
+def _writes(loop: Loop, samples: set[str], look: Look) -> bool:
+    """``mask[i, : lengths[i]] = 1`` and ``scores[i][known] = 0`` of a tensor."""
+    body = loop.node.body if isinstance(loop.node, ast.For) else []
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Subscript() as target]) if _is_part(target, samples):
+                base = (
+                    target.value.value if isinstance(target.value, ast.Subscript) else target.value
+                )
+                if look.values.of(base, loop.function).is_tensor:
+                    return True
+    return False
+
+
+def _is_part(target: ast.Subscript, samples: set[str]) -> bool:
+    """Whether it is a part of a sample that depends on the sample."""
+    if isinstance(target.value, ast.Subscript):
+        return not samples.isdisjoint(names(target.value.slice))
+    index = target.slice
+    if not isinstance(index, ast.Tuple) or samples.isdisjoint(names(index.elts[0])):
+        return False
+    return any(isinstance(each, ast.Slice | ast.Subscript) for each in index.elts[1:])
 
 
 def _takes_segments(loop: Loop) -> bool:
     """``x.narrow(0, start, size)`` with what the loop goes over."""
     target, _ = loop.header()
-    if not isinstance(target, ast.Tuple):
-        return False
-    counted = set(names(target))
-    return any(
-        called_name(each.node) == "narrow" and counted & set(names(each.node))
+    return target is not None and any(
+        called_name(each.node) == "narrow" and set(names(target)) & set(names(each.node))
         for each in calls_in(loop)
     )

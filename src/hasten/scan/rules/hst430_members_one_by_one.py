@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import calls_in, last_given, last_name, loop_of, names
@@ -17,6 +18,8 @@ MANY = re.compile(
 )
 """What a loop counts whose turns do not depend on one another."""
 MEMBERS = re.compile(r"(estimator|member|learner|q_net|critic|model|ensemble)\w*s_?$")
+NO_LAYERS = re.compile(r"loss|metric|criteri|transform|augment|fn|func|callback|hook|head|task")
+HOT = re.compile(r"^_?(forward|encode|decode|call|__call__|embed)")
 SPLITS = ("chunk", "split", "tensor_split")
 
 
@@ -54,6 +57,12 @@ class Ensemble(torch.nn.Module):
     def forward(self, x):
         outputs = [torch.softmax(each(x), dim=1) for each in self.estimators_]  # !
         return torch.stack(outputs).mean(0)
+
+class Mixture(torch.nn.Module):
+    def forward(self, x, y):
+        experts = torch.stack([expert(x) for expert in self.experts])  # !
+        both = [layer(each) for layer, each in zip(self.branches, (x, y))]  # !
+        return experts, both, [loss(x, y) for loss in self.losses]
 """,
         """\
 import torch
@@ -77,12 +86,15 @@ class Net(torch.nn.Module):
         over = _header(site.node)
         many, members = _counts_many(over), bool(MEMBERS.search(last_name(over)))
         parts = not isinstance(site.node, ast.For) and _is_split(over, site)
-        loop = loop_of(site) if many or members or parts else None
+        layers = not isinstance(site.node, ast.For) and _calls_own_target(site.node)
+        loop = loop_of(site) if many or members or parts or layers else None
         if loop is None:
             return
         calls = list(calls_in(loop))
         if members and _calls_target(loop, calls):
             yield Found(site.node, "each member runs by itself")
+        elif not isinstance(site.node, ast.For) and _are_layers(over, loop, calls, look):
+            yield Found(site.node, "each layer runs by itself on what the others do not change")
         elif (many and any(_is_forward(each, look) for each in calls)) or (
             parts and any(_is_model(each, look) for each in calls)
         ):
@@ -95,6 +107,23 @@ def _header(node: ast.For | ast.ListComp | ast.GeneratorExp) -> ast.expr:
     if isinstance(over, ast.Call) and called_name(over) in ("enumerate", "zip") and over.args:
         return over.args[0]
     return over
+
+
+def _calls_own_target(node: ast.ListComp | ast.GeneratorExp) -> bool:
+    """``[layer(x) for layer in layers]``."""
+    targets = set(names(node.generators[0].target))
+    return any(
+        isinstance(each, ast.Call) and last_name(each.func) in targets for each in walk(node.elt)
+    )
+
+
+def _are_layers(over: ast.expr, loop: Loop, calls: list[Site], look: Look) -> bool:
+    """Whether it is the forward pass of a module, and no losses or metrics are called."""
+    owner = loop.function.owner
+    if owner is None or not look.values.is_module(owner) or not _calls_target(loop, calls):
+        return False
+    name = last_name(over)
+    return not NO_LAYERS.search(name) and HOT.search(loop.function.last_name) is not None
 
 
 def _counts_many(over: ast.expr) -> bool:

@@ -1,13 +1,14 @@
 """A model trained under autocast and evaluated in full precision."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.inference import only_infers
-from hasten.scan.look import Look, called_name
-from hasten.scan.models import LOSSES
+from hasten.scan.look import NO_GRAD, Look, called_name
+from hasten.scan.models import LOSSES, is_model_call
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
@@ -20,10 +21,33 @@ class EvaluatedWithoutAutocast(Rule):
     instead = "Put the call under the same `torch.autocast` as in training."
     risk = "rounding: fewer digits, as in training"
     effort = "a minute"
-    calls = ("autocast",)
+    calls = ("autocast", *NO_GRAD)
+    mentions = ("autocast", "fp16", "use_amp", "mixed_precision", "bf16")
     least = Heat.ONCE
     severity = "low"
     examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+from apex import amp
+
+class Classifier:
+    def train(self, loader, optimizer):
+        if self.args["fp16"]:
+            self.model, optimizer = amp.initialize(self.model, optimizer, opt_level="O1")
+
+    def evaluate(self, loader):
+        model = self.model
+        for batch in loader:
+            with torch.no_grad():
+                outputs = model(**batch)  # !
+        return outputs
+
+    def predict(self, loader):
+        for batch in loader:
+            with torch.no_grad(), torch.autocast("cuda"):
+                outputs = self.model(**batch)
+        return outputs
+""",
         """\
 import torch
 
@@ -57,6 +81,9 @@ class Brain:
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if called_name(site.node) in NO_GRAD:
+            yield from _in_full_precision(site, look)
+            return
         owner = site.function.owner
         if owner is None or not isinstance(site.statement, ast.With) or only_infers(site.function):
             return
@@ -73,6 +100,26 @@ class Brain:
                     said = f"`self.{_method(each)}` runs under autocast in training, and not here"
                     yield Found(each.node, said)
                     break
+
+
+def _in_full_precision(site: Site, look: Look) -> Iterator[Found]:
+    """The first model that a loop runs without gradients, in a file where half precision is a
+    matter of choice and not of this function."""
+    function = site.function
+    if site.loop is None or not isinstance(site.statement, ast.With) or not only_infers(function):
+        return
+    if not CHOICE.search(look.text) or CHOICE.search(look.text_of(function)):
+        return
+    for each in function.calls:
+        if site.statement.lineno < each.node.lineno <= (
+            site.statement.end_lineno or 0
+        ) and is_model_call(each.node, function, look):
+            said = f"`{look.source(each.node.func)}` runs in full precision, unlike in training"
+            yield Found(each.node, said)
+            return
+
+
+CHOICE = re.compile(r"autocast|fp16|use_amp|mixed_precision|bf16|\.half\(|bfloat16")
 
 
 def _method(site: Site) -> str:

@@ -1,0 +1,129 @@
+"""Loops whose turns could be done at once: what they count, and whether one needs another."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from hasten.scan.heat import bare
+from hasten.scan.look import Look, called_name, is_constant
+from hasten.scan.nodes import walk
+from hasten.scan.outline import Function, Loop
+from hasten.scan.recurrence import handed_on
+from hasten.scan.trace import last_name, names
+
+MOMENTS = re.compile(r"^(t|ti|step|time|timestep|pos|position|tok|token)s?$|_t$|^t_|time|step")
+"""Names that count moments: those depend on one another."""
+FEW_THINGS = re.compile(r"task|head|layer|block|level|scale|stage|expert|codebook|quantizer")
+NO_SAMPLES = re.compile(
+    r"epoch|iter|batches|chunk|fold|group|worker|rank|gpu|hop|order|beam|dims?$|world|cell|deriv"
+    r"|trial|depth|attempt|thread|retr|loss|objective"
+)
+"""Names that count what there is a handful of, or what is meant to be done bit by bit."""
+BATCH = re.compile(
+    r"^(batch_?size|batch_?sz|b_?size|bs|bsz|bz|b|n_?batch|batch|batch_dim|batch_len|n|nb)$", re.I
+)
+MANY = re.compile(r"^_?(n|nb|num|number_of|nr|total)_[a-z_]*s$|^_?(n|nb|num)_[a-z]+$")
+"""How counts are called: ``n_entities``, ``num_func``."""
+ALL = re.compile(
+    r"^_?(n|nb|num|nr|number_of|total)_(ent|node|item|user|sampl|exampl|point|atom|token|word|mol"
+    r"|graph|image|frame|row|sent|doc|quer|candidate|edge|vert|vox|pixel|test|train)"
+)
+
+
+def over_moments(loop: Loop) -> bool:
+    """Also over what there is a handful of, over chunks and over offsets."""
+    target, over = loop.header()
+    match over:
+        case ast.Call(func=ast.Name(id="range"), args=[_, _, _] | [ast.UnaryOp(), _]):
+            return True
+    said = [*(_all_names(target) if target is not None else ()), *_all_names(over)]
+    return any(MOMENTS.search(name) or FEW_THINGS.search(name) for name in said)
+
+
+def hands_on_tensor(loop: Loop, look: Look) -> bool:
+    """Whether one turn needs what the last one computed."""
+    if not isinstance(loop.node, ast.For):
+        return False
+    line = loop.node.end_lineno or loop.line
+    return any(
+        look.values.of_name(name, line, loop.function).is_tensor or _is_passed_on(name, loop)
+        for name in handed_on(loop.node)
+    )
+
+
+def _is_passed_on(name: str, loop: Loop) -> bool:
+    """``x = layer(x)``."""
+    return any(
+        isinstance(each.value, ast.Call) and name in names(each.value)
+        for each in loop.function.bindings.get(name, ())
+        if loop.holds(each.line) and each.how == "value"
+    )
+
+
+def goes_over_all(loop: Loop) -> bool:
+    """Whether it counts what there are very many of: even a loop that runs once takes long."""
+    return any(ALL.search(name) for name in _all_names(bare(loop.header()[1])))
+
+
+def counts_samples(over: ast.expr, function: Function, look: Look) -> bool:
+    """``range(x.size(0))`` and its like: as many turns as there are samples or entities."""
+    over = bare(over)
+    if not isinstance(over, ast.Call) or called_name(over) not in ("range", "trange"):
+        return False
+    bounds = over.args
+    if len(bounds) == 2 and is_constant(bounds[0], 0):
+        bounds = bounds[1:]
+    return len(bounds) == 1 and _is_count(bounds[0], function, look)
+
+
+def _is_count(node: ast.expr, function: Function, look: Look) -> bool:
+    """``batch_size``, ``x.size(0)``, ``x.shape[0]`` and ``len(x)`` of a tensor."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant(value=0)]):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=0)):
+            return True
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name() | ast.Attribute() as counted]):
+            kind = look.values.of(counted, function).kind
+            is_open = kind == "unknown" and _may_be_many(last_name(counted).lower())
+            return kind == "tensor" or (is_open and isinstance(counted, ast.Name))
+        case ast.Name():
+            return _is_named_count(node) or _is_first_of_shape(node, function, look)
+        case ast.Attribute():
+            return _is_named_count(node)
+    return False
+
+
+def _is_named_count(node: ast.expr) -> bool:
+    name = last_name(node).lower()
+    if BATCH.search(name):
+        return True
+    return bool(MANY.search(name)) and _may_be_many(name)
+
+
+def _may_be_many(name: str) -> bool:
+    return not any(each.search(name) for each in (FEW_THINGS, NO_SAMPLES, MOMENTS))
+
+
+def _is_first_of_shape(node: ast.Name, function: Function, look: Look) -> bool:
+    """``rows, _ = x.shape`` and ``rows = x.size(0)``."""
+    binding, scope = look.values.definition(node.id, node.lineno, function)
+    if binding is None or scope is not function or binding.path not in ((), (0,)):
+        return False
+    match binding.value:
+        case ast.Name():
+            return False
+        case ast.expr() as given if binding.how == "value":
+            return _is_count(given, function, look)
+        case ast.Attribute(attr="shape") | ast.Call(func=ast.Attribute(attr="size"), args=[]):
+            return binding.how == "item"
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Slice(lower=None)):
+            return binding.how == "item"
+    return False
+
+
+def _all_names(node: ast.expr) -> Iterator[str]:
+    for each in walk(node):
+        name = last_name(each)
+        if name:
+            yield name.lower()
