@@ -24,6 +24,7 @@ from hasten.errors import HastenError
 from hasten.records.plan import NAIVE, Plan
 from hasten.task.load import load_factory
 from hasten.task.task import Task
+from hasten.train import loop
 from hasten.train.fit import fit
 from hasten.train.signals import StopRequest
 
@@ -75,6 +76,19 @@ def in_a_save(folder: Path) -> None:
     processes.train("make_task", folder, steps=STEPS, checkpoint_every=5)
 
 
+def while_an_epoch_begins(folder: Path) -> None:
+    """It has drawn the order of its batches, and none of them was trained on."""
+
+    class Epoch(loop.Epoch):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            if self._run.epochs_begun == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    loop.Epoch = Epoch  # type: ignore[misc]
+    processes.train("make_task", folder, steps=STEPS)
+
+
 def in_a_compile(folder: Path) -> None:
     def backend(graph: Any, inputs: Any) -> Any:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -98,7 +112,10 @@ def to_all_processes(folder: Path) -> None:
     processes.train("make_task", folder, steps=STEPS, sinks=[Terminates(31)])
 
 
-@pytest.mark.parametrize("moment", [in_a_step, again_while_it_saves, in_a_save, to_all_processes])
+@pytest.mark.parametrize(
+    "moment",
+    [in_a_step, again_while_it_saves, in_a_save, while_an_epoch_begins, to_all_processes],
+)
 def test_sigterm_saves_once_at_the_end_of_a_step_and_leaves(
     moment: Callable[[Path], None], uninterrupted: Path, tmp_path: Path
 ) -> None:

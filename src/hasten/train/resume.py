@@ -14,6 +14,7 @@ from hasten.data.loaders.epochs import (
     draws_between_batches,
     draws_to_make_batches,
     own_states,
+    restore_start,
     start_workers,
 )
 from hasten.errors import HastenError
@@ -114,7 +115,7 @@ def go_on(run: Run, manifest: Manifest, tree: Tree, path: Path) -> tuple[Epoch |
         _refuse_unrepeatable(run, EpochStart(start.random, start.own, position.epoch > 0), path)
         if position.epoch:
             start_workers(loader)
-        restore_generators(run, tree)
+        restore_start(loader, start)  # one that had begun, and gave no batch, begins again
         return None, None
     if start.own and tree["loader"]["ahead"] != ahead(loader):
         raise _does_not_fit(

@@ -70,6 +70,11 @@ def restore_own(loader: Any, states: list[Tensor]) -> None:
         generator.set_state(state)
 
 
+def restore_start(loader: Any, start: EpochStart) -> None:
+    restore_random_state(start.random)
+    restore_own(loader, start.own)
+
+
 def begin_at(loader: Any, start: EpochStart, given: int, *, replay: bool = False) -> Iterator[Any]:
     """The epoch that began so, behind its first ``given`` batches.
 
@@ -79,7 +84,7 @@ def begin_at(loader: Any, start: EpochStart, given: int, *, replay: bool = False
         return _skip(loader, start, given)
     if start.later:
         start_workers(loader)
-    _restore(own_generators(loader), start)
+    restore_start(loader, start)
     source: Iterator[Any] = iter(loader)
     for _ in islice(source, given):
         pass
