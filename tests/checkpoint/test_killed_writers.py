@@ -19,7 +19,7 @@ from hasten.checkpoint.codec import decode
 from hasten.checkpoint.folders import FILES, MANIFEST, find_folders
 from hasten.checkpoint.store import Content, Store
 
-NUMBERS = 600_000
+NUMBERS = 150_000
 """Several chunks of data, and more than the buffer of a file."""
 CALLS = ("mkdir", "fsync", "replace", "rename", "unlink", "rmdir")
 
@@ -35,7 +35,7 @@ class Stops:
             setattr(os, name, self._gated(name, getattr(os, name)))
         self._sha256 = hashlib.sha256
         files.hashlib = self  # type: ignore[attr-defined]
-        tensor_file.CHUNK_BYTES = 1 << 20  # type: ignore[misc]
+        tensor_file.CHUNK_BYTES = 1 << 18  # type: ignore[misc]
 
     def sha256(self) -> Any:
         stops, digest = self, self._sha256()

@@ -238,7 +238,7 @@ def losses_of(task: Task) -> list[float]:
                 return losses
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_plain_script_and_the_task_have_the_same_losses() -> None:
     dataset = naive.LensDataset(image_folder(SIZES["small"].training_rows, 48, TRAINING_SEED))
     torch.manual_seed(5)

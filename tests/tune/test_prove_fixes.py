@@ -145,7 +145,9 @@ def with_another_text(proposal: Proposal, was: str, text: str) -> Proposal:
     ("line", "outcome", "why"),
     [
         ("losses = losses[1:]", "not_the_same", ""),
-        ("raise ValueError('planted')", "not_proven", "planted"),
+        pytest.param(
+            "raise ValueError('planted')", "not_proven", "planted", marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_fix_that_changes_the_training_is_refused(
