@@ -21,7 +21,7 @@ from hasten.tune.confirm import measure_noise, noise_floor
 from hasten.tune.course import Course
 from hasten.tune.examine import Examiner
 from hasten.tune.files import write_outcome, write_report
-from hasten.tune.journal import Journal, Learnt
+from hasten.tune.journal import Journal
 from hasten.tune.larger import refuse_contradiction, try_larger_batch
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
@@ -88,7 +88,7 @@ def tune(
             evidence = proven_again(earlier, control, settled, watch.spent())
 
         if evidence is None:
-            if learnt != Learnt():
+            if learnt.is_of_use():
                 note(f"going on from what is in {out}; trials taken over: {learnt.tried()}")
             course.foresee_search(described.offers, 60 * minutes)
             examiner = Examiner(lab, described, journal, learnt, course.tell)

@@ -36,6 +36,7 @@ def stopped(tmp_path: Path) -> Path:
 def test_the_same_subject_knows_it_all_and_goes_on(stopped: Path) -> None:
     journal = Journal(stopped, Stopwatch())
     learnt = journal.begin(SUBJECT)
+    assert learnt.is_of_use()
     assert learnt.trials == {TRIAL.key(): TRIAL}
     assert list(learnt.diagnosed.values()) == [DIAGNOSED, LATER]
     other = make_trial("compile", "not_faster")
@@ -77,6 +78,20 @@ def test_what_settling_has_learnt_is_known_by_its_plan(stopped: Path) -> None:
         [],
         None,
     )
+
+
+def test_one_that_was_stopped_before_it_learnt_anything_is_of_no_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("hasten.tune.spending.time.monotonic", lambda: now)
+    watch = Stopwatch()
+    with watch.over("measuring_s"):
+        now = 30.0
+        Journal(tmp_path, watch).begin(SUBJECT)
+    learnt = Journal(tmp_path, Stopwatch()).begin(SUBJECT)
+    assert learnt.spent == Spent(measuring_s=30.0)
+    assert not learnt.is_of_use()
 
 
 def test_what_a_stopped_tuning_had_spent_is_added_to_what_the_next_one_spends(

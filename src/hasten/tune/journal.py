@@ -51,6 +51,10 @@ class Learnt:
             self, trials={**trials, **self.trials}, diagnosed={**diagnosed, **self.diagnosed}
         )
 
+    def is_of_use(self) -> bool:
+        """Whether there is something that need not be done again; what was spent is none."""
+        return replace(self, spent=Spent()) != Learnt()
+
     def tried(self) -> int:
         return sum(each.outcome not in UNTRIED for each in self.trials.values())
 

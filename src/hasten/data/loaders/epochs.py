@@ -71,8 +71,7 @@ def restore_own(loader: Any, states: list[Tensor]) -> None:
 
 
 def restore_start(loader: Any, start: EpochStart) -> None:
-    restore_random_state(start.random)
-    restore_own(loader, start.own)
+    _restore(own_generators(loader), start)
 
 
 def begin_at(loader: Any, start: EpochStart, given: int, *, replay: bool = False) -> Iterator[Any]:
