@@ -76,7 +76,7 @@ def _turn(task: str, seed: int) -> dict[str, float]:
     predicted = _predicted(task, seed)
     with Lab(f"{TASKS}:{task}", seed) as lab, Lab(f"{TASKS}:fast", seed) as other:
         (slow,), (fast,) = lab.arms(NAIVE), other.arms(NAIVE)
-        steps = block_steps(slow, fast), block_steps(fast, slow)
+        steps = block_steps(slow), block_steps(fast)
         rounds = Rounds(slow, fast, steps=steps, seed=seed)
         rounds.take_for(TRUTH_S, at_least=MINIMUM_ROUNDS)
         truth = rounds.interval(CONFIDENCE)

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hasten.data.loaders.overlap import OverlappedLoader
+from hasten.measure import blocks
 from hasten.measure import phases as module
-from hasten.measure.blocks import has_workers, prefetched, time_block
+from hasten.measure.blocks import batches_ahead, has_workers, prefetched, time_block
 from hasten.measure.phases import measure_phases, phases_of
 from hasten.records.measurement import Phases
 from hasten.records.plan import NAIVE, Plan
@@ -155,3 +156,31 @@ def test_a_block_begins_behind_the_steps_that_use_up_what_is_ready() -> None:
     _, rows = time_block(run, source, 3, unmeasured=2)
     assert len(given) == 5
     assert rows == sum(rows_in(batch) for batch in itertools.islice(_run().endless(), 2, 5))
+
+
+@pytest.mark.parametrize(
+    ("step_s", "wait_s", "ahead", "taken"),
+    [
+        (0.05, 0.0001, 0, 4 + blocks.WATCHED_STEPS),  # in a training it holds as many ready
+        (0.05, 0.002, 4, 4 + blocks.WATCHED_STEPS),
+        (0.2, 0.002, 0, 0),  # a pause is too short for it
+        (0.004, 0.0, 4, 0),  # to use them up takes less time than to ask
+    ],
+)
+def test_a_loader_that_keeps_up_gets_nothing_ahead(
+    step_s: float, wait_s: float, ahead: int, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+
+    def pass_time(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    run = _run()
+    monkeypatch.setattr(blocks.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(blocks, "prefetched", lambda loader: 4)
+    monkeypatch.setattr(run, "step", lambda batch: pass_time(step_s))
+    given: list[int] = []
+    source = ((given.append(1), pass_time(wait_s), batch)[2] for batch in run.endless())
+    assert batches_ahead(run, source, step_s) == ahead
+    assert len(given) == taken

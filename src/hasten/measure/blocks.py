@@ -21,6 +21,14 @@ MOST_PREPARING = 32
 """Steps that a plan may take to prepare, such as those before a capture."""
 USUAL_PREFETCH = 2
 """What a DataLoader with workers prefetches per worker where nothing is set."""
+SLOW_STEP_S = 0.1
+"""Between its blocks an arm runs for milliseconds before it is stopped: a loader whose batches feed
+steps of this length gets no batch ahead by that."""
+SHORT_S = 0.02
+"""Of steps that use up what a loader holds ready: they are not worth asking whether it keeps up."""
+WATCHED_STEPS = 8
+NO_WAIT = 0.01
+"""Of the time of steps: a loader that keeps them waiting for less keeps up with them."""
 
 
 def timed_steps(run: Run, source: Iterator[Any], steps: int) -> tuple[float, int]:
@@ -89,6 +97,37 @@ def prefetched(loader: object) -> int:
     if not isinstance(loader, DataLoader):
         return 0
     return loader.num_workers * (loader.prefetch_factor or USUAL_PREFETCH)
+
+
+def batches_ahead(run: Run, source: Iterator[Any], step_s: float) -> int:
+    """Batches that the loader may get ahead by between two blocks, and that are not a training's.
+
+    None where it keeps up with the steps: it then holds as many ready in a training too. Trains for
+    some steps to see that.
+    """
+    held = prefetched(run.pipeline.loader)
+    if held == 0 or step_s > SLOW_STEP_S:
+        return 0
+    if held * step_s < SHORT_S:
+        return held
+    _take(run, source, held)
+    watch = Waits(source)
+    elapsed_s, _ = timed_steps(run, watch, WATCHED_STEPS)
+    return 0 if watch.waited_s < NO_WAIT * elapsed_s else held
+
+
+class Waits(Iterator[Any]):
+    """Batches, and how long they were waited for."""
+
+    def __init__(self, source: Iterator[Any]) -> None:
+        self._source = source
+        self.waited_s = 0.0
+
+    def __next__(self) -> Any:
+        start = time.perf_counter()
+        batch = next(self._source)
+        self.waited_s += time.perf_counter() - start
+        return batch
 
 
 def has_workers(loader: object) -> bool:

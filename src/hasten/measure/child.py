@@ -21,7 +21,7 @@ from hasten.errors import HastenError
 from hasten.host.environment import read_environment
 from hasten.host.forked import die_with
 from hasten.measure import digests, messages, numerics
-from hasten.measure.blocks import has_workers, prefetched, time_block, timed_steps, warm
+from hasten.measure.blocks import batches_ahead, has_workers, time_block, timed_steps, warm
 from hasten.measure.ceilings import measure_ceilings
 from hasten.measure.edited import read_instead
 from hasten.measure.evaluation import Evaluation, techniques_in_evaluation
@@ -52,10 +52,6 @@ from hasten.task.task import Task
 from hasten.task.traits import read_traits
 from hasten.techniques import registry
 
-SLOW_STEP_S = 0.1
-"""Between its blocks an arm runs for milliseconds before it is stopped: a loader whose batches feed
-steps of this length gets no batch ahead by that."""
-
 
 class Child:
     """The state of one worker: the task by its name and, once started, a run of it."""
@@ -71,7 +67,7 @@ class Child:
         self._import_s = time.monotonic() - began
         self._loaded_s = loaded_s
         self._build_s = 0.0
-        self._step_s = 0.0
+        self._ahead = 0
         self._variables = _variables()
 
     def answer(self, request: messages.AnyRequest) -> messages.Reply:
@@ -226,14 +222,16 @@ class Child:
             return self._evaluation.warm(steps)
         start = time.perf_counter()
         timed_steps(self.run, self._batches, 1)
-        self._step_s = step_s = warm(self.run, self._batches, steps)
+        step_s = warm(self.run, self._batches, steps)
+        elapsed_s = time.perf_counter() - start
+        self._ahead = batches_ahead(self.run, self._batches, step_s)
         loader, device = self.run.pipeline.loader, self.run.pipeline.device
         return messages.Warmed(
-            elapsed_s=time.perf_counter() - start,
+            elapsed_s=elapsed_s,
             step_s=step_s,
             applied=self._applied(),
             threads=threads_to_place(device, beside_workers=has_workers(loader)),
-            prefetched=self._ready(),
+            ahead=self._ahead,
             has_workers=has_workers(loader),
             device=device.type,
         )
@@ -252,12 +250,8 @@ class Child:
     def _time_block(self, steps: int) -> messages.Block:
         if self._evaluation is not None:
             return self._evaluation.time_block(steps)
-        elapsed, rows = time_block(self.run, self._batches, steps, unmeasured=self._ready() + 1)
+        elapsed, rows = time_block(self.run, self._batches, steps, unmeasured=self._ahead + 1)
         return messages.Block(elapsed_s=elapsed, rows=rows)
-
-    def _ready(self) -> int:
-        """Batches that the loader may have got ahead by, between two blocks."""
-        return 0 if self._step_s > SLOW_STEP_S else prefetched(self.run.pipeline.loader)
 
     def _measure_phases(self, steps: int) -> messages.Measured:
         measured = measure_phases(self.run, self._batches, steps)

@@ -55,7 +55,7 @@ class Arm:
         self.step_s = warmed.step_s
         self.applied: tuple[Applied, ...] = warmed.applied
         self.threads = warmed.threads
-        self.prefetched = warmed.prefetched
+        self.ahead = warmed.ahead
         self.has_workers = warmed.has_workers
         self.device = warmed.device
 
@@ -116,7 +116,7 @@ def compare(
     faster. With ``earlier`` comparisons of the same two it is over when all of them together
     decide.
     """
-    rounds = Rounds(a, b, steps=(block_steps(a, b), block_steps(b, a)), seed=seed)
+    rounds = Rounds(a, b, steps=(block_steps(a), block_steps(b)), seed=seed)
     looks = [each for each in LOOKS_S if each < limit_s] + [limit_s]
     for look in looks:
         # Slow steps may go past the limit: fewer rounds than the minimum say nothing at all.
@@ -197,17 +197,16 @@ class Rounds:
         return Round(first=first, a_s=a_s, b_s=b_s)
 
 
-def block_steps(arm: Arm, beside: Arm | None = None) -> int:
+def block_steps(arm: Arm) -> int:
     """As many as its own block holds: in one of as few as a slow arm takes, a fast one would be
     timed while it wakes up."""
-    prefetched = max(arm.prefetched, beside.prefetched if beside else 0)
-    return steps_of_block(arm.step_s, prefetched, arm.device)
+    return steps_of_block(arm.step_s, arm.ahead, arm.device)
 
 
-def steps_of_block(step_s: float, prefetched: int, device: str) -> int:
-    """Not fewer than are run first to use up what was prefetched."""
+def steps_of_block(step_s: float, ahead: int, device: str) -> int:
+    """Not fewer than are run first to use up what a loader got ahead by."""
     block_s = BLOCK_S if device == "cpu" else LAUNCHED_BLOCK_S
-    return max(1, prefetched, round(block_s / max(1e-6, step_s)))
+    return max(1, ahead, round(block_s / max(1e-6, step_s)))
 
 
 def time_block(arm: Arm, steps: int) -> float:

@@ -103,15 +103,15 @@ class Warmed(Reply, frozen=True, kw_only=True):
     applied: tuple[Applied, ...]
     threads: tuple[int, ...]
     """The busiest of the process, where they may be placed on cores; else none."""
-    prefetched: int = 0
-    """Batches that its loader may hold ready."""
+    ahead: int = 0
+    """Batches that its loader may get ahead by between two blocks."""
     has_workers: bool = False
     """Whether its loader has worker processes, which may start anew with each epoch."""
     device: str = "cpu"
 
 
 class TimeBlock(Request, frozen=True, kw_only=True):
-    """Some steps unmeasured, to drain what was prefetched, then some measured."""
+    """Some steps unmeasured, to use up what the loader got ahead by, then some measured."""
 
     steps: int
 

@@ -5,8 +5,9 @@ the same steps on batches that were kept on the device beforehand; real ones wit
 A round gives a ratio for each, and the interval is that of ``stats.paired``. While kept batches are
 replayed the loader's workers are stopped: else they would take cores from the steps that are to
 show what no loader costs, and would have batches ready for the next real block that they could not
-deliver in time. What they hold ready is used up before a real block is timed as well. Real blocks
-see every batch of the loader once and in its order, as if nothing came between.
+deliver in time. What they hold ready is used up before a real block is timed as well, unless they
+keep up with the steps. Real blocks see every batch of the loader once and in its order, as if
+nothing came between.
 
 Limits: kept batches are few, and may stay in caches that fresh ones would not be in. Batches that a
 loader prefetches in threads are prefetched during a replay too. A step that writes into its batch
@@ -25,7 +26,13 @@ import torch
 
 from hasten.errors import HastenError
 from hasten.host.cores import memory_allowed
-from hasten.measure.blocks import has_workers, prefetched, time_block, without_update
+from hasten.measure.blocks import (
+    batches_ahead,
+    has_workers,
+    prefetched,
+    time_block,
+    without_update,
+)
 from hasten.measure.compare import steps_of_block
 from hasten.records.profile import Bound
 from hasten.runtime.run import Run
@@ -49,9 +56,11 @@ Block = Callable[[], float]
 
 def measure_bounds(run: Run, source: Iterator[Any]) -> tuple[Bound, ...]:
     """Without the loader and, unless the step is one graph, without the optimizer."""
-    unmeasured = prefetched(run.pipeline.loader) + 1
-    step_s = time_block(run, source, PROBED_STEPS, unmeasured=unmeasured)[0] / PROBED_STEPS
-    steps = steps_of_block(step_s, unmeasured - 1, run.pipeline.device.type)
+    held = prefetched(run.pipeline.loader)
+    step_s = time_block(run, source, PROBED_STEPS, unmeasured=held + 1)[0] / PROBED_STEPS
+    ahead = batches_ahead(run, source, step_s)
+    unmeasured = ahead + 1
+    steps = steps_of_block(step_s, ahead, run.pipeline.device.type)
     rounds = rounds_for(step_s, steps, unmeasured=unmeasured)
     kept = keep_batches(run, source, max(steps, FEWEST_KEPT))
     replayed = itertools.cycle(kept)
