@@ -45,7 +45,9 @@ def trace(
     for number, batch in enumerate(run.epoch(), 1):
         if form == "pieces" and number > 2:
             break
-        before = {name: numerics._copied(p) for name, p in run.model.named_parameters()}
+        before = {
+            name: numerics._copied(p, numerics.HOST) for name, p in run.model.named_parameters()
+        }
         found.losses.append(in_pieces(run, batch) if form == "pieces" else float(run.step(batch)))
         if vague is not None:
             gradients = _quantities(run, number, before)[f"gradients {number}"]
@@ -79,7 +81,7 @@ def _quantities(run: Run, number: int, before: dict[str, Tensor]) -> numerics.Qu
     parameters = dict(run.model.named_parameters())
     return {
         f"gradients {number}": {
-            name: numerics._copied(each.grad)
+            name: numerics._copied(each.grad, numerics.HOST)
             for name, each in parameters.items()
             if each.grad is not None
         },
@@ -88,7 +90,8 @@ def _quantities(run: Run, number: int, before: dict[str, Tensor]) -> numerics.Qu
             for name, each in parameters.items()
         },
         f"buffers {number}": {
-            name: numerics._copied(each).float() for name, each in run.model.named_buffers()
+            name: numerics._copied(each, numerics.HOST).float()
+            for name, each in run.model.named_buffers()
         },
     }
 

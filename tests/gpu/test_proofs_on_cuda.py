@@ -1,15 +1,22 @@
 """Proofs on a CUDA device: captured and compiled steps with dropout, and other precisions."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 import pytest
 import torch
 
+from hasten.measure import messages, numerics
 from hasten.measure.lab import Lab
 from hasten.records.plan import Plan, RawPart
 from hasten.records.verdict import NumericsClaim
+from hasten.runtime.run import Run
+from hasten.task.seed import seed_everything
 from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
+from trainings import make_training
 
 pytestmark = [
     pytest.mark.gpu,
@@ -55,3 +62,31 @@ def test_a_right_change_is_proven(task: str, parts: dict[str, RawPart]) -> None:
 def test_a_planted_bug_is_refuted(task: str, parts: dict[str, RawPart], check: str) -> None:
     claim = _prove(f"{BUGS}:{task}", parts)
     assert (claim.verdict, claim.checks[-1].name) == ("refuted", check), claim
+
+
+def test_a_trace_says_the_same_wherever_it_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def traced(role: Literal["baseline", "candidate"]) -> messages.Reply:
+        seed_everything(0)
+        run = Run(make_training("perceptron"))
+        assert run.pipeline.device.type == "cuda"
+        request = messages.Trace(path=str(tmp_path / "trace"), role=role, reduction="mean")
+        return numerics.trace(run, request)
+
+    numerics.make_deterministic()
+    on_device = traced("baseline"), traced("candidate")
+    monkeypatch.setattr(numerics, "free_bytes", lambda device: 0)
+    on_host = traced("baseline"), traced("candidate")
+    one, other = (msgspec.to_builtins(each) for each in (on_device, on_host))
+    assert numbers_of(one) == pytest.approx(numbers_of(other), rel=1e-6)
+    assert len(numbers_of(one)) > 100
+
+
+def numbers_of(part: object) -> list[float]:
+    parts = part.values() if isinstance(part, dict) else part
+    if isinstance(parts, float):
+        return [parts]
+    if isinstance(parts, str) or not isinstance(parts, Iterable):
+        return []
+    return [number for each in parts for number in numbers_of(each)]

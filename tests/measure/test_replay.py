@@ -96,14 +96,14 @@ def test_kept_batches_are_those_that_were_trained_on_but_for_partial_ones() -> N
 
 
 def test_batches_that_take_much_memory_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "_free_bytes", lambda device: 100)
+    monkeypatch.setattr(replay, "free_bytes", lambda device: 100)
     run = _run()
     assert len(keep_batches(run, run.endless(), 8)) == 1
 
 
 def test_as_many_are_kept_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     batch_bytes = BATCH * 2 * 4
-    monkeypatch.setattr(replay, "_free_bytes", lambda device: 30 * batch_bytes)
+    monkeypatch.setattr(replay, "free_bytes", lambda device: 30 * batch_bytes)
     run = _run()
     assert len(keep_batches(run, run.endless(), 50)) == 3
 

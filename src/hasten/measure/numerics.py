@@ -31,6 +31,7 @@ from hasten.measure.messages import (
     Trace,
 )
 from hasten.measure.vague import VagueUpdates, difference
+from hasten.runtime.memory import free_bytes
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import Snapshot
 from hasten.stats.yardstick import EPSILON
@@ -38,6 +39,11 @@ from hasten.task.seed import random_state, same_random_state
 from hasten.techniques.technique import Effect
 
 PROBES = 3
+COPIES = 6
+"""Of all parameters, that are held for each step of a baseline's trace."""
+HOME_SHARE = 0.25
+"""Of a device's free memory, for them; the rest is for steps, which take twice as much in fp64."""
+HOST = torch.device("cpu")
 
 Quantities = dict[str, dict[str, Tensor]]
 """By "gradients 1", "updates 1", "buffers 1", "gradients 2", ..., and then by name."""
@@ -112,31 +118,51 @@ def switch_dropout_off(model: nn.Module) -> None:
             module.dropout = 0.0
 
 
-def _run_steps(run: Run, steps: list[Step], vague: VagueUpdates | None = None) -> Ran:
+def _home(run: Run, steps: int) -> torch.device:
+    """Where quantities are kept: on the device, which compares them in no time, if it has room."""
+    wanted = COPIES * steps * sum(each.nbytes for each in run.model.parameters())
+    device = run.pipeline.device
+    return device if wanted < HOME_SHARE * free_bytes(device) else HOST
+
+
+def _run_steps(
+    run: Run,
+    steps: list[Step],
+    home: torch.device,
+    vague: VagueUpdates | None = None,
+    base: Quantities | None = None,
+) -> Ran:
+    """``home`` is where quantities are kept. With a ``base`` only their differences from it are:
+    those are small, and need no more digits than what they are differences of."""
     ran = Ran([], [], {})
     for number, step in enumerate(steps, 1):
         if step.begins_epoch:
             if number > 1:
                 run.end_epoch()
             run.start_epoch()
-        before = {name: _copied(p) for name, p in run.model.named_parameters()}
+        before = {name: _copied(p, home) for name, p in run.model.named_parameters()}
         ran.losses.append(_step(run, step.pieces))
         ran.schedule.append(_schedule(run))
-        ran.quantities[f"gradients {number}"] = {
-            name: _copied(p.grad) for name, p in run.model.named_parameters() if p.grad is not None
+        gradients = {
+            name: _copied(p.grad, home)
+            for name, p in run.model.named_parameters()
+            if p.grad is not None
         }
         if vague is not None:
-            vague.turn(run.model, before, ran.quantities[f"gradients {number}"], number)
-        ran.quantities[f"updates {number}"] = {
-            name: (p.detach().cpu().double() - before[name].double()).to(p.dtype)
+            vague.turn(run.model, before, gradients, number)
+        updates = {
+            name: (p.detach().to(home).double() - before[name].double()).to(p.dtype)
             for name, p in run.model.named_parameters()
         }
         buffers = {
-            name: _copied(buffer).to(torch.promote_types(buffer.dtype, torch.float32))
-            for name, buffer in run.model.named_buffers()
+            name: _copied(each, home).to(torch.promote_types(each.dtype, torch.float32))
+            for name, each in run.model.named_buffers()
         }
-        if buffers:
-            ran.quantities[f"buffers {number}"] = buffers
+        found = {"gradients": gradients, "updates": updates, "buffers": buffers}
+        for kind, part in found.items():
+            if part or kind != "buffers":
+                key = f"{kind} {number}"
+                ran.quantities[key] = part if base is None else _apart(part, base[key])
     return ran
 
 
@@ -163,25 +189,28 @@ def _step(run: Run, pieces: list[tuple[Any, float]]) -> float:
 
 def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
     start = Snapshot(run.pipeline)
-    ran = _run_steps(run, found.steps)
+    home = _home(run, len(found.steps))
+    ran = _run_steps(run, found.steps, home)
     base = ran.quantities
     end = digest_state(run.pipeline)
     start.restore()
-    again = _run_steps(run, found.steps)
+    again = _run_steps(run, found.steps, home)
     repeats = ran.losses == again.losses and digest_state(run.pipeline) == end
     itself = _differences(again.quantities, base)
     moved, loss_moved = [itself], [_loss_differences(again.losses, ran.losses)]
+    again.quantities.clear()
     epsilon = _epsilon(run.model)
     vague = VagueUpdates(base, epsilon)
     for probe in range(PROBES):
         start.restore()
         _perturb(run.model, probe)
-        probed = _run_steps(run, found.steps, vague)
+        probed = _run_steps(run, found.steps, home, vague)
         moved.append(_differences(probed.quantities, base, vague.unsure))
         loss_moved.append(_loss_differences(probed.losses, ran.losses))
+        probed.quantities.clear()
     stored = {name: _rounding(p) * _norm(p) for name, p in run.model.named_parameters()}
     start.restore()
-    exact = _run_in_fp64(run, found.steps)
+    exact = _run_in_fp64(run, found.steps, home, base)
     _save(path, ran.losses, {"base": base, "exact": exact, "unsure": vague.unsure})
     return BaselineTraced(
         losses=tuple(ran.losses),
@@ -194,7 +223,7 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
                 sensitivity={name: max(each[key][name] for each in moved) for name in tensors},
                 unsteadiness=itself[key],
                 resolution=stored if key.startswith("updates") else dict.fromkeys(tensors, 0.0),
-                fp64_error=_errors(tensors, exact.get(key), vague.unsure.get(key)),
+                fp64_error=_errors(tensors, tensors, exact.get(key), vague.unsure.get(key)),
             )
             for key, tensors in base.items()
         },
@@ -207,9 +236,10 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
 
 
 def _trace_candidate(run: Run, cut_at: Cut, path: Path) -> CandidateTraced:
-    ran = _run_steps(run, cut_at.steps)
+    home = _home(run, len(cut_at.steps))
+    ran = _run_steps(run, cut_at.steps, home)
     losses, found = ran.losses, ran.quantities
-    base_losses, kept = _load(path)
+    base_losses, kept = _load(path, home)
     base, exact = kept["base"], kept["exact"]
     missing = sorted({name for key in base for name in set(base[key]) ^ set(found.get(key, {}))})
     unequal = "losses" if losses != base_losses else _first_unequal(base, found)
@@ -220,7 +250,7 @@ def _trace_candidate(run: Run, cut_at: Cut, path: Path) -> CandidateTraced:
         quantities={
             key: Difference(
                 norms=norms,
-                fp64_error=_errors(found[key], exact.get(key), kept["unsure"].get(key)),
+                fp64_error=_errors(found[key], base[key], exact.get(key), kept["unsure"].get(key)),
             )
             for key, norms in differences.items()
         },
@@ -261,9 +291,9 @@ def _rounding(tensor: Tensor) -> float:
     return torch.finfo(tensor.dtype).eps if tensor.is_floating_point() else 0.0
 
 
-def _run_in_fp64(run: Run, steps: list[Step]) -> Quantities:
-    """Nearer to the truth than either arm; empty where the model's code does not take fp64, or
-    draws random numbers, which are others in fp64."""
+def _run_in_fp64(run: Run, steps: list[Step], home: torch.device, base: Quantities) -> Quantities:
+    """How far from ``base`` the same is in fp64, nearer to the truth than either arm; empty where
+    the model's code does not take fp64, or draws random numbers, which are others in fp64."""
 
     def widen(tensor: Tensor) -> Tensor:
         return tensor.double() if tensor.is_floating_point() else tensor
@@ -280,7 +310,7 @@ def _run_in_fp64(run: Run, steps: list[Step]) -> Quantities:
     run.model.double()
     before = random_state()
     try:
-        found = _run_steps(run, wide).quantities
+        found = _run_steps(run, wide, home, base=base).quantities
         return found if same_random_state(before) else {}
     except (RuntimeError, TypeError, ValueError):
         return {}  # reported as "not measured"; nothing is decided by it then
@@ -315,22 +345,35 @@ def _first_unequal(base: Quantities, found: Quantities) -> str:
 
 def _errors(
     found: Mapping[str, Tensor],
-    exact: Mapping[str, Tensor] | None,
+    base: Mapping[str, Tensor],
+    apart: Mapping[str, Tensor] | None,
     unsure: Mapping[str, Tensor] | None,
 ) -> dict[str, float]:
-    if not exact or set(exact) != set(found):
+    """``apart`` is how far fp64 is from ``base``."""
+    if not apart or set(apart) != set(found):
         return {}
     masks = unsure or {}
-    return {name: _norm(difference(found[name], exact[name], masks.get(name))) for name in exact}
+    return {
+        name: _norm(difference(found[name], base[name].double() + each, masks.get(name)))
+        for name, each in apart.items()
+    }
+
+
+def _apart(found: Mapping[str, Tensor], base: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name: (each.double() - base[name].double()).to(base[name].dtype)
+        for name, each in found.items()
+        if name in base
+    }
 
 
 def _norm(tensor: Tensor) -> float:
     return float(tensor.detach().double().norm())
 
 
-def _copied(tensor: Tensor) -> Tensor:
+def _copied(tensor: Tensor, home: torch.device) -> Tensor:
     dense = tensor.to_dense() if tensor.layout != torch.strided else tensor
-    return dense.detach().to("cpu", copy=True)
+    return dense.detach().to(home, copy=True)
 
 
 def _save(path: Path, losses: list[float], families: dict[str, Quantities]) -> None:
@@ -342,8 +385,8 @@ def _save(path: Path, losses: list[float], families: dict[str, Quantities]) -> N
     save_file(tensors, path)
 
 
-def _load(path: Path) -> tuple[list[float], dict[str, Quantities]]:
-    tensors = load_file(path)
+def _load(path: Path, home: torch.device) -> tuple[list[float], dict[str, Quantities]]:
+    tensors = load_file(path, device=str(home))
     losses = tensors.pop("losses").tolist()
     families: dict[str, Quantities] = {"base": {}, "exact": {}, "unsure": {}}
     for label, tensor in tensors.items():

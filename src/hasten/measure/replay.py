@@ -22,10 +22,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import psutil
-import torch
 
 from hasten.errors import HastenError
-from hasten.host.cores import memory_allowed
 from hasten.measure.blocks import (
     batches_ahead,
     has_workers,
@@ -35,6 +33,7 @@ from hasten.measure.blocks import (
 )
 from hasten.measure.compare import steps_of_block
 from hasten.records.profile import Bound
+from hasten.runtime.memory import free_bytes
 from hasten.runtime.run import Run
 from hasten.stats.paired import MINIMUM_ROUNDS, ratio_interval
 from hasten.task import batch as batches
@@ -97,7 +96,7 @@ def keep_batches(run: Run, source: Iterator[Any], wanted: int) -> list[Any]:
     first = next(source)
     run.step(first)
     kept = [_on_device(run, first)]
-    budget = MEMORY_SHARE * _free_bytes(run.pipeline.device)
+    budget = MEMORY_SHARE * free_bytes(run.pipeline.device)
     each = sum(tensor.nbytes for tensor in batches.tensors_of(kept[0]))
     fitting = int(budget / max(each, 1))
     for _ in range(min(wanted, fitting) - 1):
@@ -159,13 +158,6 @@ def _on_device(run: Run, batch: Any) -> Any:
     if isinstance(batch, batches.RowsOf):
         return batch
     return batches.move(batch, run.pipeline.device)
-
-
-def _free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    memory = psutil.virtual_memory()
-    return min(memory.available, memory_allowed(memory.total))
 
 
 @contextmanager

@@ -1,10 +1,13 @@
-"""Peak memory of this process, host and device apart; and whether that was too much."""
+"""Peak memory of this process, host and device apart; what is free; and whether it was too
+much."""
 
 import resource
 import sys
 
+import psutil
 import torch
 
+from hasten.host.cores import memory_allowed
 from hasten.records.measurement import Memory
 
 
@@ -19,6 +22,14 @@ def read_memory() -> Memory:
         device_allocated_bytes=torch.cuda.max_memory_allocated(),
         device_reserved_bytes=torch.cuda.max_memory_reserved(),
     )
+
+
+def free_bytes(device: torch.device) -> int:
+    """That a device, or the host within what this process may take, has left."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    memory = psutil.virtual_memory()
+    return min(memory.available, memory_allowed(memory.total))
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
