@@ -69,8 +69,7 @@ def test_a_trace_says_the_same_wherever_it_is_kept(
 ) -> None:
     def traced(role: Literal["baseline", "candidate"]) -> messages.Reply:
         seed_everything(0)
-        run = Run(make_training("perceptron"))
-        assert run.pipeline.device.type == "cuda"
+        run = Run(make_training("perceptron", device="cuda"))
         request = messages.Trace(path=str(tmp_path / "trace"), role=role, reduction="mean")
         return numerics.trace(run, request)
 

@@ -42,8 +42,9 @@ from hasten.task.seed import random_state, restore_random_state
 PROBED_STEPS = 5
 USUAL_S = 10.0
 """For all rounds, where steps are fast enough."""
-LIMIT_S = 60.0
-"""For the fewest rounds that give an interval."""
+LIMIT_S = 30.0
+"""For the fewest rounds that give an interval: of steps that would take longer the phases tell
+enough."""
 FEWEST_KEPT = 4
 """Of slow steps, so that it is not one batch alone that stays in every cache."""
 MEMORY_SHARE = 0.1
