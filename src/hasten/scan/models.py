@@ -3,8 +3,8 @@
 import ast
 import re
 
-from hasten.scan.look import Look, called_name, is_own_attribute
-from hasten.scan.outline import Function
+from hasten.scan.look import Look, called_name, is_own_attribute, receiver
+from hasten.scan.outline import Function, Site
 from hasten.scan.trace import FOLLOWED, last_name, operands
 from hasten.scan.uses import OF_TWO
 
@@ -74,6 +74,11 @@ def model_behind(
             return None
     found = (model_behind(each, function, look, stops, steps - 1) for each in sources)
     return next((each for each in found if each is not None), None)
+
+
+def trained_by(site: Site, look: Look) -> ast.Call | None:
+    """The call of the model that a ``loss.backward()`` trains."""
+    return model_behind(receiver(site.node), site.function, look)
 
 
 def _given_above(node: ast.Name, function: Function) -> list[ast.expr]:
