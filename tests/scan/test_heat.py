@@ -161,3 +161,21 @@ def test_some_names_say_that_a_function_is_called_now_and_then(name: str) -> Non
 def test_a_buffer_is_drawn_from_every_step(owner: str, name: str, heat: Heat) -> None:
     found = outline(ast.parse(f"class {owner}:\n    def {name}(self, size): ..."), (), ())
     assert Heats(found, Values(found)).of_role(found.functions[1]) == heat
+
+
+@pytest.mark.parametrize(
+    ("text", "heat"),
+    [
+        ("def soft_update(net, target): ...", Heat.STEP),
+        ("def update_ema(net, average): ...", Heat.STEP),
+        ("class EMA:\n    def update(self): ...", Heat.STEP),
+        ("class ExponentialMovingAverage:\n    def apply(self, count): ...", Heat.STEP),
+        ("class Sharp(torch.optim.Optimizer):\n    def first_step(self): ...", Heat.STEP),
+        ("class Mine(torch.optim.AdamW):\n    def step(self): ...", Heat.STEP),
+        ("class Mine(torch.optim.AdamW):\n    def share_memory(self): ...", Heat.ONCE),
+        ("class Schema:\n    def update(self): ...", Heat.ONCE),
+    ],
+)
+def test_what_updates_weights_or_averages_of_them_runs_every_step(text: str, heat: Heat) -> None:
+    found = outline(ast.parse(f"import torch\n{text}"), (), ())
+    assert Heats(found, Values(found)).of_role(found.functions[-1]) == heat

@@ -13,6 +13,7 @@ from typing import Any
 
 from hasten.scan.outline import COMPREHENSIONS, STEPS, Function, Loop, Outline, Site
 from hasten.scan.values import Values
+from hasten.scan.vocabulary import OPTIMIZERS as OPTIMIZER_NAMES
 from hasten.scan.vocabulary import is_tensor_parameter, words
 
 
@@ -73,6 +74,13 @@ SELDOM = re.compile(
     r"|search|mining|retriev|(^|_)(returns|advantages?|gae)$|(^|_)(save|checkpoint)(_|$)"
 )
 """How functions are called that a program calls now and then, tensors or not."""
+UPDATES = re.compile(r"^(_*apply|(\w+_)?(step|update)(_parameters|_params|_weights)?)$")
+FOLLOWS = re.compile(
+    r"(soft|polyak|ema|momentum)_update|update_(\w+_)?(ema|moving_average|momentum)"
+)
+"""How functions are called that let averages of weights follow these."""
+AVERAGES = re.compile(r"EMA|Ema(?![a-z])|MovingAverage|AveragedModel")
+OPTIMIZERS = re.compile(rf"Optimizer$|(^|\.)optim(izers?)?\.({'|'.join(sorted(OPTIMIZER_NAMES))})$")
 COLLATE = re.compile(r"collate")
 DRAWS = words("sample sample_batch sample_indices sample_index get_batch")
 REPLAYS = re.compile(r"(Buffer|Memory|Replay)$")
@@ -112,11 +120,7 @@ class Heats:
             if TRANSFORM_OWNERS.search(owner.name):
                 return Heat.ELEMENT
             return Heat.STEP if _takes_batch(function) else Heat.ONCE
-        if (
-            owner is not None
-            and name == "step"
-            and any("Optimizer" in each for each in owner.bases)
-        ):
+        if _updates_weights(function):
             return Heat.STEP
         return Heat.ONCE
 
@@ -255,6 +259,16 @@ class Heats:
         if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
         return any(FEW.search(each.lower()) for each in _names(over))
+
+
+def _updates_weights(function: Function) -> bool:
+    """Whether it is a part of an optimizer's step, or makes averages of weights after one."""
+    name, owner = function.last_name, function.owner
+    if FOLLOWS.search(name):
+        return True
+    if owner is None or not UPDATES.search(name):
+        return False
+    return bool(AVERAGES.search(owner.name)) or any(OPTIMIZERS.search(each) for each in owner.bases)
 
 
 def _sets_property(function: Function) -> bool:

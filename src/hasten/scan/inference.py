@@ -13,7 +13,7 @@ from hasten.scan.vocabulary import words
 INFERS = re.compile(
     r"predict|sampl|encod|evaluat|explain|infer|generat|embed|(^|_)test|valid|score|impute"
     r"|extract|reconstruct|classif|detect|segment|translate|forecast|transform|decision|(^|_)eval"
-    r"|nll|likelihood|perplexity|interpolat|recommend"
+    r"|nll|likelihood|perplexity|interpolat|recommend|(^|_)(act|actions?)$"
 )
 HOOKS = re.compile(r"^(forward|__init__|(training|train|validation|test|predict|val)_step)$")
 """Others run these, and record gradients or do not."""
@@ -70,12 +70,17 @@ def asks_openly(call: ast.Call, function: Function, look: Look) -> bool:
 
 def records(model: ast.Call, function: Function, look: Look) -> bool:
     """Whether gradients are recorded there that nobody wants, as far as the file tells."""
+    if is_without_grad(model, function, look):
+        return False
+    return not any(_trains(each.function) for each in _callers(function, look))
+
+
+def is_without_grad(model: ast.Call, function: Function, look: Look) -> bool:
+    """Whether no gradients are recorded there, or only where something else has failed."""
     place = site_of(model, function)
     if place is None or look.without_grad(place) or is_fallback(place):
-        return False
-    return not any(
-        look.without_grad(each) or _trains(each.function) for each in _callers(function, look)
-    )
+        return True
+    return any(look.without_grad(each) for each in _callers(function, look))
 
 
 def _trains(function: Function) -> bool:

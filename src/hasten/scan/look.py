@@ -172,8 +172,11 @@ class Look:
 
     def is_seldom(self, node: ast.If) -> bool:
         """``if step % 100 == 0``, ``if verbose``, ``if not isfinite(loss)``; but what trains every
-        so many steps is a step itself."""
-        for each in _asked(node.test):
+        so many steps is a step itself, and so is what asks whether ``self.training``."""
+        asked = list(_asked(node.test))
+        if any(isinstance(each, ast.Attribute) and each.attr == "training" for each in asked):
+            return False
+        for each in asked:
             match each:
                 case ast.BinOp(op=ast.Mod()):
                     return not any(map(_trains, node.body))

@@ -5,10 +5,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.trace import last_name, names
+from hasten.scan.vocabulary import LAUNCH_NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,12 @@ def hands_on(site: Site, look: Look) -> str:
     """Of a ``for`` over moments that computes with plain operations: what it hands on, by a name
     or from one index of a tensor to the next. Empty where it hands on no tensor."""
     loop: ast.For = site.node
-    if not isinstance(loop.target, ast.Name) or not _counts(loop.iter):
+    if not isinstance(loop.target, ast.Name):
         return ""
+    if not _counts(loop.iter):
+        return _between_slices(loop, site, look)
+    if not any(loop.target.id in names(each) for each in loop.body):
+        return _iterated(loop, site, look)
     moment = loop.target.id
     by_name = last_name(loop.iter.func) == "reversed" or bool(MOMENT.match(moment))  # type: ignore[attr-defined]
     if not by_name and not any(_is_indexed(each) for each in loop.body):
@@ -82,6 +87,63 @@ def hands_on(site: Site, look: Look) -> str:
     if not tensors or not by_name:
         return ""
     return next(iter(sorted(_followed(loop, tensors | {moment}) & handed_on(loop))), "")
+
+
+def _between_slices(loop: ast.For, site: Site, look: Look) -> str:
+    """Of a loop over the moments of a tensor itself: the state that a layer makes of the last."""
+    if isinstance(loop.iter, ast.Call):
+        if called_name(loop.iter) != "unbind":
+            return ""
+    elif not look.value(loop.iter, site).is_tensor:
+        return ""
+    moment = set(names(loop.target))
+    kept = handed_on(loop)
+    for statement in loop.body:
+        match statement:
+            case ast.Assign(
+                targets=[ast.Name() | ast.Tuple() as target], value=ast.Call() as value
+            ):
+                if called_name(value) in ("cat", "concat", "stack"):
+                    continue
+                read, written = set(names(value)), set(names(target))
+                if moment & read and kept & read & written:
+                    return min(kept & read & written)
+    return ""
+
+
+def _iterated(loop: ast.For, site: Site, look: Look) -> str:
+    """Of a loop that repeats a computation, as Sinkhorn's and power iterations do: the tensor that
+    comes out of one turn and goes into the next. Not where a layer is called or a shape changed."""
+    if len(loop.body) > ITERATED or not all(_is_plain(each) for each in loop.body):
+        return ""
+    kept = handed_on(loop)
+    calls = [
+        each
+        for statement in loop.body
+        for each in walk(statement)
+        if isinstance(each, ast.Call) and called_name(each) not in LAUNCH_NOTHING
+    ]
+    if not calls or not all(_is_kernel(each, site, look) for each in calls):
+        return ""
+    line = loop.end_lineno or loop.lineno
+    tensors = (
+        each for each in sorted(kept) if look.values.of_name(each, line, site.function).is_tensor
+    )
+    return next(tensors, "")
+
+
+ITERATED = 8
+"""Statements of a body that is an iteration and no more."""
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign | ast.AugAssign)
+
+
+def _is_kernel(call: ast.Call, site: Site, look: Look) -> bool:
+    if not look.value(call, site).is_tensor:
+        return False
+    return look.is_of_torch(call) or look.value(receiver(call), site).is_tensor
 
 
 MOMENT = re.compile(r"^(t|ti|tt|time|step|timestep|time_step|moment)$")

@@ -160,9 +160,13 @@ def by_name(name: str) -> Value:
         "policy",
         "actor",
         "critic",
+        "teacher",
+        "student",
+        "netg",
+        "netd",
     ):
         return Value("module")
-    if low.endswith(("_model", "_net", "_encoder", "_decoder")):
+    if low.endswith(("_model", "_net", "_network", "_encoder", "_decoder")):
         return Value("module")
     if low in ("loss", "logits", "total_loss"):
         return TENSOR

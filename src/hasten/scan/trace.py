@@ -110,3 +110,15 @@ def site_of(call: ast.Call, function: Function) -> Site | None:
 def loop_of(site: Site) -> Loop | None:
     """The loop that a ``for`` or a comprehension is."""
     return next((each for each in site.function.loops if each.node is site.node), None)
+
+
+def counter_of(loop: ast.For) -> str:
+    """The name that counts turns: ``i`` of ``for i, x in enumerate(xs)``; empty for none."""
+    target = loop.target
+    if isinstance(target, ast.Tuple) and _counts_others(loop.iter):
+        target = target.elts[0]
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def _counts_others(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == "enumerate"

@@ -63,11 +63,16 @@ def _tensors_of(
     call: ast.Call, called: ast.Attribute, outline: Outline
 ) -> list[ast.expr] | tuple[()]:
     """What a call shows to be a tensor."""
-    if called.attr in ASKED and _is_telling(called, call):
+    if called.attr in ASKED and _is_telling(called, call) and not _is_module(called.value, outline):
         return [called.value]
     if not isinstance(called.value, ast.Name | ast.Attribute):
         return ()
     return _given_to_torch(call, called, outline)
+
+
+def _is_module(node: ast.expr, outline: Outline) -> bool:
+    """``torch`` of ``torch.sum(x, dim=1)``."""
+    return isinstance(node, ast.Name) and (node.id == "torch" or node.id in outline.imports)
 
 
 def _given_to_torch(

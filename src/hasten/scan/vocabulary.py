@@ -51,6 +51,13 @@ ONLY_TENSORS_HAVE = words(
     " contiguous permute clamp softmax sigmoid argmax long bool masked_fill_ index_fill_ scatter_"
 )
 
+LAUNCH_NOTHING = words(
+    "view reshape unsqueeze squeeze permute transpose t expand expand_as detach size dim numel item"
+    " cpu cuda to tolist numpy contiguous float long int bool half double type append type_as"
+    " requires_grad_ element_size is_cuda tensor as_tensor from_numpy device zeros empty"
+)
+"""What launches nothing, moves or converts."""
+
 ATTRIBUTES_OF_TENSORS = words("T mT H grad data real imag")
 PARTS_OF_RESULTS = ("loss", "logits", "output", "scores", "hidden_state", "values", "indices")
 """How attributes end of what models and ``torch.max`` give, where they are tensors."""

@@ -1,7 +1,6 @@
-"""Two loops, one in the other, over the places of an array."""
+"""Two loops, one in the other, over all pairs of rows."""
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -11,26 +10,25 @@ from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_at, loop_over_data
-from hasten.scan.trace import last_name, names
+from hasten.scan.trace import counter_of, names
 from hasten.scan.vocabulary import words
 
 COUNTS = ("range", "arange", "enumerate")
 ARRAYS = ("numpy.", "torch.", "math.")
 OF_CONTAINERS = words("append add extend item get index update sum mean max min norm")
 BUILTINS = words("int float len abs min max sum round bool str ord tuple list")
-DRAWN = re.compile(r"^(ax|axs|axes|axarr|fig|plots?|subplots?|grid|table|sheet)$")
 
 
 class PairsInLoops(Rule):
     code = "HST148"
-    name = "element-pairs-in-python-loops"
+    name = "pairs-in-python-loops"
     why = (
-        "Each element or pair of rows costs a turn of the interpreter and objects of its own: all"
+        "Each pair of rows costs a turn of the interpreter and objects of its own: all"
         " at once is a few calls, hundreds of times as fast."
     )
     instead = (
-        "Use whole arrays: `np.nonzero` for the places that fit, `cdist` or broadcasting for pairs,"
-        " an index array for a one-hot code."
+        "Use whole arrays: `cdist`, a product of matrices or broadcasting for all pairs at once,"
+        " `np.nonzero` for those that fit."
     )
     verify = "Compare the arrays of both versions."
     effort = "an hour"
@@ -42,14 +40,6 @@ class PairsInLoops(Rule):
 import numpy as np
 import torch
 
-def edges(adjacency):
-    found = []
-    for i in range(adjacency.shape[0]):  # !
-        for j in range(adjacency.shape[1]):
-            if adjacency[i, j] != 0:
-                found.append((i, j))
-    return torch.tensor(found)
-
 def near(points, radius):
     found = []
     for i in range(len(points)):  # !
@@ -58,12 +48,12 @@ def near(points, radius):
                 found.append((i, j))
     return found
 
-def one_hot(texts, places):
-    found = np.zeros((len(texts), 100, 4))
-    for i, text in enumerate(texts):  # !
-        for j, letter in enumerate(text):
-            found[i, j, places[letter]] = 1
-    return found
+def likeness(rows):
+    found = []
+    for i in range(len(rows)):  # !
+        for j in range(len(rows)):
+            found.append(np.dot(rows[i], rows[j]))
+    return torch.tensor(found)
 """,
         """\
 import numpy as np
@@ -84,9 +74,9 @@ def show(axes, images, tiles, starts):
     for z in range(len(images)):
         for plane in range(len(images[0])):
             tiles[z, plane] = normalize(tiles[z, plane])
-    for i in range(3):
-        for j in range(3):
-            print(tiles[i, j])
+    for i in range(len(starts)):
+        for j in range(len(starts)):
+            tiles[i, j] = starts[i] - starts[j]
     return {(i, j): 0 for i in range(9) for j in range(9)}
 """,
     )
@@ -98,23 +88,16 @@ def show(axes, images, tiles, starts):
             return
         if called_name(inner.iter) not in COUNTS:
             return
-        first, second = _counter(outer), _counter(inner)
+        first, second = counter_of(outer), counter_of(inner)
         if not first or not second or loop_over_data(site, look) is None:
             return
         inside = [each for statement in inner.body for each in walk(statement)]
-        if any(isinstance(each, ast.Slice) or _is_shifted(each, first, second) for each in inside):
+        if any(_is_other(each, first, second) for each in inside):
             return
         if not all(_is_little(each, look) for each in inside if isinstance(each, ast.Call)):
             return
         if any(_takes_pair(each, first, second, look) for each in inside):
-            yield Found(outer, f"`{first}` and `{second}` go over all elements in Python")
-
-
-def _counter(loop: ast.For) -> str:
-    target = loop.target
-    if isinstance(target, ast.Tuple) and called_name(loop.iter) == "enumerate":
-        target = target.elts[0]
-    return target.id if isinstance(target, ast.Name) else ""
+            yield Found(outer, f"`{first}` and `{second}` go over all pairs in Python")
 
 
 def _is_little(call: ast.Call, look: Look) -> bool:
@@ -124,19 +107,19 @@ def _is_little(call: ast.Call, look: Look) -> bool:
     return isinstance(call.func, ast.Name) and call.func.id in BUILTINS
 
 
-def _is_shifted(node: ast.AST, first: str, second: str) -> bool:
-    """``x[i - 1]``: what was computed before is needed."""
-    return isinstance(node, ast.Subscript) and any(
-        isinstance(each, ast.BinOp) and {first, second} & set(names(each))
-        for each in walk(node.slice)
+def _is_other(node: ast.AST, first: str, second: str) -> bool:
+    """``x[i, j]``, of which HST445 speaks, ``x[i - 1]``, which was computed before, and ranges."""
+    if not isinstance(node, ast.Subscript):
+        return isinstance(node, ast.Slice)
+    counted = {first, second}
+    return counted <= set(names(node.slice)) or any(
+        isinstance(each, ast.BinOp) and counted & set(names(each)) for each in walk(node.slice)
     )
 
 
 def _takes_pair(node: ast.AST, first: str, second: str, look: Look) -> bool:
-    """``x[i, j]``, or arithmetic or a function of arrays with ``x[i]`` and ``y[j]``."""
+    """Arithmetic or a function of arrays with ``x[i]`` and ``y[j]``."""
     match node:
-        case ast.Subscript(slice=ast.Tuple(elts=[ast.Name(id=one), ast.Name(id=other), *_])):
-            return {one, other} == {first, second} and not DRAWN.search(last_name(node.value))
         case ast.BinOp():
             pair = [node.left, node.right]
         case ast.Call() if look.dotted(node.func).startswith(("numpy.", "torch.")):

@@ -17,6 +17,7 @@ PASSED_THROUGH = words(
     " reshape type_as clamp contiguous softmax Dropout div mul add div_ mul_ add_ nan_to_num"
 )
 TRANSPOSED = words("transpose permute t mT T swapaxes swapdims movedim rearrange")
+THROUGH = PASSED_THROUGH | TRANSPOSED
 NEARBY = 12
 """Statements after the softmax among which its product with the values is looked for."""
 
@@ -70,6 +71,16 @@ class Attention(torch.nn.Module):
         attn = attn.softmax(dim=-1)  # !
         x = (attn @ v).transpose(1, 2)  # !
         return self.proj(x)
+""",
+        """\
+import torch
+
+class Map(torch.nn.Module):
+    def forward(self, x):
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        energy = torch.bmm(query.permute(0, 2, 1), key)  # !
+        attention = self.softmax(energy)  # !
+        return torch.bmm(value, attention.permute(0, 2, 1))  # !
 """,
         """\
 import torch
@@ -190,8 +201,8 @@ def _product_with(softmax: ast.expr, site: Site) -> ast.expr | None:
     for statement in (site.statement, *following(site)[:NEARBY]):
         for node in walk(statement):
             if isinstance(node, ast.expr) and _is_product(node):
-                first = next(iter(_factors(node)), None)
-                if _comes_from(first, softmax, site.function):
+                factors = _factors(node)[:2]
+                if any(_comes_from(each, softmax, site.function) for each in factors):
                     return node
     return None
 
@@ -214,7 +225,7 @@ def _comes_from(node: ast.expr | None, source: ast.expr, function: Function) -> 
             return node is source
         if isinstance(node, ast.Name):
             node = last_given(node, function)
-        elif called_name(node) in PASSED_THROUGH and operands(node):
+        elif called_name(node) in THROUGH and operands(node):
             node = _inner(node)
         else:
             return False

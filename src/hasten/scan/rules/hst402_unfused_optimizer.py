@@ -1,6 +1,7 @@
 """An Adam that steps by several kernels instead of one."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -12,6 +13,9 @@ from hasten.scan.rule import Found, Rule
 
 BY_PARAMETER = ("transformers.", "pytorch_transformers.", "pytorch_pretrained_bert.")
 """Libraries whose AdamW goes over parameters in Python; torch's own takes them by lists."""
+TUNED = re.compile(r"\b(autocast|GradScaler|fp16|bf16|bfloat16|use_amp|torch\.compile)\b")
+"""What is said in a file that trains on a GPU and has been made faster: there a step of the
+optimizer is a part that shows. Elsewhere it hardly ever is."""
 SETTLED = ("fused", "foreach", "capturable", "differentiable")
 
 
@@ -33,12 +37,13 @@ class UnfusedOptimizer(Rule):
 import torch
 
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.1)  # !
+scaler = torch.amp.GradScaler()
 """,
         """\
 from torch.optim import Adam
 
 class Trainer:
-    def __init__(self, model, optimizer_fn=Adam, optimizer_params=None):
+    def __init__(self, model, use_amp=True, optimizer_fn=Adam, optimizer_params=None):
         self.optimizer = optimizer_fn(model.parameters(), **optimizer_params)
         self.other = Adam(model.parameters())  # !
         self.one = Adam([self.temperature], lr=1e-3)
@@ -50,6 +55,12 @@ optimizer = torch.optim.Adam(net.parameters(), fused=True)
 optimizer = torch.optim.Adam(net.parameters(), **settings)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 optimizer = apex.optimizers.Adam(net.parameters())
+net = torch.compile(net)
+""",
+        """\
+import torch
+
+optimizer = torch.optim.Adam(small.parameters(), lr=1e-3)
 """,
         """\
 import torch
@@ -67,7 +78,7 @@ def train(model, groups):
         if look.dotted(call.func).startswith(BY_PARAMETER):
             said = f"`{called_name(call)}` of this library steps one parameter after the other"
             yield Found(call, said)
-        if _is_plain(call, look):
+        if TUNED.search(look.text) and _is_plain(call, look):
             about = "Steps in one kernel, which rounds otherwise."
             edit = add_keyword(look.lines, call, "fused", "True")
             message = f"`{called_name(call)}` is made without `fused=True`"

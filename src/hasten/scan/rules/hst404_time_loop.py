@@ -53,6 +53,48 @@ def forward(rewards, values, steps):
 """,
         """\
 import torch
+import torch.nn.functional as F
+
+class Layer(torch.nn.Module):
+    def forward(self, x, h):
+        outs = []
+        for now in x.unbind(1):  # !
+            h = self.cell(now, h)
+            outs.append(h)
+        x = x.transpose(0, 1)
+        for now in x:  # !
+            h = torch.tanh(self.inner(now) + self.outer(h))
+        return torch.stack(outs), h
+
+def sinkhorn(logits: torch.Tensor, count: int):
+    for _ in range(count):  # !
+        logits = logits - torch.logsumexp(logits, dim=1, keepdim=True)
+        logits = logits - torch.logsumexp(logits, dim=2, keepdim=True)
+    return logits.exp()
+""",
+        """\
+import torch
+
+class Repeated(torch.nn.Module):
+    def forward(self, x, images):
+        for _ in range(self.depth):
+            x = self.layer(x)
+        found = []
+        for image in images:
+            found.append(self.encoder(image))
+        for _ in range(self.count):
+            found = found + [x]
+        for _ in range(x.dim()):
+            x = x.unsqueeze(-1)
+        grown = x[:1]
+        for row in x[1:]:
+            grown = torch.cat((grown, row))
+        for label in x.unique():
+            grown[label] = self.mean(grown, x == label)
+        return x, found
+""",
+        """\
+import torch
 
 class Stack(torch.nn.Module):
     def forward(self, x, masks):

@@ -1,6 +1,7 @@
 """A model that is only asked for predictions, while gradients are recorded."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -11,15 +12,15 @@ from hasten.scan.inference import (
     DROPS,
     asked_in,
     asks_model,
-    is_fallback,
+    is_without_grad,
     only_infers,
     records,
 )
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.models import is_model_call, model_behind
-from hasten.scan.outline import Function, Loop, Site
+from hasten.scan.outline import STEPS, Function, Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import loop_of, operands
+from hasten.scan.trace import last_name, loop_of, operands
 
 
 class GradientsInInference(Rule):
@@ -121,6 +122,43 @@ def train(model, teacher_model, loader, optimizer):
         """\
 import torch
 
+class Agent:
+    def update(self, batch):
+        best = self.q_net(batch.after).max(1)[0].detach()  # !
+        later = self.target_net(batch.after)  # !
+        seen = self.q_net(batch.seen).data.numpy()  # !
+        goal = batch.reward + 0.99 * later.max(1)[0]
+        loss = (self.q_net(batch.before) - goal.detach()).pow(2).mean()
+        loss.backward()
+
+def distil(student, teacher, loader, optimizer):
+    for x in loader:
+        soft = teacher(x)  # !
+        loss = kl(student(x), soft.detach())
+        loss.backward()
+        optimizer.step()
+
+def train(generator, critic, loader, optimizer):
+    for x in loader:
+        fake = generator(x)
+        loss = critic(fake.detach()).mean() + critic(fake).mean()
+        loss.backward()
+        optimizer.step()
+        target = self.target(x)
+        with torch.no_grad():
+            soft = self.teacher(x)
+
+class Reduced:
+    def reduce(self, x):
+        return self.net(x).data.numpy()  # !
+
+    def select_action(self, state):
+        values = self.q_net(state)  # !
+        return values.argmax(dim=1).cpu().numpy()[0]
+""",
+        """\
+import torch
+
 class Net:
     @torch.no_grad()
     def predict(self, x):
@@ -159,16 +197,35 @@ class Net:
 
     def _dropped_at_once(self, site: Site, look: Look) -> Iterator[Found]:
         """``target(x).detach()`` in a step of training."""
-        made = receiver(site.node)
-        while isinstance(made, ast.Subscript | ast.Attribute):
-            made = made.value
-        if called_name(site.node) != "detach" or not isinstance(made, ast.Call):
+        name, function = called_name(site.node), site.function
+        if name == "eval":
             return
-        if is_fallback(site):
-            return
-        if is_model_call(made, site.function, look) and not look.without_grad(site):
+        made = _behind_methods(receiver(site.node), function, look)
+        if made is None and name == "detach":
+            made = model_behind(receiver(site.node), function, look)
+            if made is not None and not FROZEN.search(last_name(made.func)):
+                return
+        if made is not None and not is_without_grad(made, function, look):
             said = f"`{look.source(made.func)}` records gradients that are dropped at once"
-            yield Found(made, said, least=Heat.STEP)
+            trains = any(called_name(each.node) in STEPS for each in function.calls)
+            is_number = name in ("numpy", "tolist") and not trains
+            yield Found(made, said, least=Heat.ONCE if is_number else Heat.STEP)
+
+
+FROZEN = re.compile(r"(^|_)(target|teacher|old|ref|reference|frozen|ema|momentum)(_|$)")
+"""What networks are called that are not trained by a step."""
+
+
+def _behind_methods(node: ast.expr | None, function: Function, look: Look) -> ast.Call | None:
+    """``model(x)`` of ``model(x).max(1)[0]``."""
+    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
+        if isinstance(node, ast.Call):
+            if is_model_call(node, function, look):
+                return node
+            node = receiver(node)
+        else:
+            node = node.value
+    return None
 
 
 def _model_of(site: Site, look: Look) -> ast.Call | None:

@@ -33,6 +33,18 @@ def train(model, loader, optimizer):
         penalty.backward(retain_graph=True)  # !
         loss.backward()
         optimizer.step()
+
+class Solver:
+    def losses(self, x):
+        first = self.first(x)
+        self.optimizer.zero_grad()
+        first.backward(retain_graph=True)  # !
+        self.optimizer.step()
+        return first + self.second(x)
+
+    def all(self, x):
+        for loss in self.model(x):
+            loss.backward(retain_graph=True)  # !
 """,
         """\
 import torch
@@ -43,6 +55,10 @@ def train(model, loader, optimizer):
         loss.backward(retain_graph=True)
         grads = torch.autograd.grad(loss, model.last)
         optimizer.step()
+
+def retain(model, x, keep):
+    model(x).backward(retain_graph=keep)
+    model(x).backward(retain_graph=False)
 """,
     )
 
@@ -50,11 +66,9 @@ def train(model, loader, optimizer):
         call: ast.Call = site.node
         if not is_constant(keyword(call, "retain_graph"), True):
             return
-        again = any(
-            called_name(each.node) == "backward"
-            and each.loop is site.loop
-            and each.node.lineno > call.lineno
+        needed = any(
+            called_name(each.node) == "grad" and each.node.lineno > call.lineno
             for each in site.function.calls
         )
-        if again:
+        if not needed:
             yield Found(call, f"`{look.source(call.func)}` keeps its graph for another one")

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, argument, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import is_bound_in, last_name, operands, varies
+from hasten.scan.trace import is_bound_in, last_given, last_name, operands, varies
 
 BATCHED = ("topk", "sort", "argsort", "quantile", "kthvalue", "median", "cumsum", "cdist", "svd")
 
@@ -20,7 +21,7 @@ class RowByRow(Rule):
     instead = (
         "Call it once on the whole tensor with `dim=`; `quantile` takes all quantiles at once."
     )
-    calls = BATCHED
+    calls = (*BATCHED, "grad")
     least = Heat.ONCE
     severity = "medium"
     examples: ClassVar[tuple[str, ...]] = (
@@ -45,6 +46,29 @@ def crps(samples, levels):
 """,
         """\
 import torch
+from torch import autograd
+
+def jacobian(f, x):
+    y = f(x)
+    rows = []
+    for i in range(y.size(1)):
+        rows.append(torch.autograd.grad(y[:, i].sum(), x, retain_graph=True)[0])  # !
+    return torch.stack(rows, dim=1)
+
+def divergence(y, x):
+    found = 0.0
+    for i in range(y.shape[-1]):
+        part = y[..., i]
+        found += autograd.grad(part, x, torch.ones_like(part), create_graph=True)[0][..., i]  # !
+    return found
+""",
+        """\
+import torch
+
+def steps(model, loader, x):
+    for i, batch in enumerate(loader):
+        grads = torch.autograd.grad(model(batch), x)
+    return grads
 
 def best(scores, loader, levels, k):
     values, indices = scores.topk(k, dim=1)
@@ -58,6 +82,12 @@ def best(scores, loader, levels, k):
         loop, name = site.loop, called_name(site.node)
         if loop is None or look.dotted(site.node.func).startswith(("numpy", "np.")):
             return
+        if name == "sort" and isinstance(site.parent, ast.Expr):
+            return  # of a list, in place
+        if name == "grad":
+            if look.is_of_torch(site.node) and _is_of_column(site.node, loop):
+                yield Found(site.node, "a backward pass is run for each column of what is given")
+            return
         counted = [
             each
             for each in operands(site.node)
@@ -70,6 +100,15 @@ def best(scores, loader, levels, k):
             return
         if name == "quantile" or _is_row(counted[0], site.node, loop):
             yield Found(site.node, f"`{name}` is called for one part of a tensor at a time")
+
+
+def _is_of_column(call: ast.Call, loop: Loop) -> bool:
+    """Whether its outputs are ``y[:, i]`` for an ``i`` that the loop counts, or made of it."""
+    given = argument(call, 0, "outputs")
+    made = last_given(given, loop.function) if isinstance(given, ast.Name) else given
+    return made is not None and any(
+        isinstance(each, ast.Subscript) and varies(each.slice, loop) for each in walk(made)
+    )
 
 
 HOST = ("array", "frame", "batch", "dict", "text")

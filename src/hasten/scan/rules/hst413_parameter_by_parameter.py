@@ -9,14 +9,15 @@ from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_name, names, operands
+from hasten.scan.trace import last_given, last_name, names, operands
 from hasten.scan.vocabulary import words
 
-LISTS = ("parameters", "named_parameters", "buffers")
-HELD = re.compile(r"^(\w+_)?param(eter)?s(_\w+)?$|^(\w+_)?weights?_list$")
+LISTS = ("parameters", "named_parameters", "buffers", "state_dict")
+HELD = re.compile(r"^(\w*_)?param(eter)?s(_\w+)?$|^(\w+_)?weights?_list$")
 VIEWS = ("zip", "enumerate", "list", "keys", "values", "items", "filter")
 KERNELS = words(
-    "norm sum abs pow mul_ add_ lerp_ copy_ clamp_ square sub_ div_ addcmul_ addcdiv_ sqrt"
+    "norm sum abs pow mul_ add_ lerp_ copy_ clamp_ square sub_ div_ addcmul_ addcdiv_ sqrt sqrt_"
+    " addcmul addcdiv lerp"
 )
 
 
@@ -32,7 +33,7 @@ class ParameterByParameter(Rule):
         " `clip_grad_norm_`, the `weight_decay` of the optimizer, or `torch.optim.swa_utils`."
     )
     risk = "rounding: sums are taken in another order"
-    nodes = (ast.For,)
+    nodes = (ast.For, ast.ListComp, ast.GeneratorExp)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -67,6 +68,39 @@ class Momentum(torch.optim.Optimizer):
 import torch
 
 def train(model, loader, optimizer):
+    for x in loader:
+        penalty = sum(p.pow(2).sum() for p in model.parameters())  # !
+        loss = model(x).mean() + penalty
+        loss.backward()
+        size = torch.stack([torch.norm(p.grad) for p in model.parameters()]).norm()  # !
+        optimizer.step()
+
+class EMA:
+    def update(self, model):
+        for name, p in model.named_parameters():
+            if p.requires_grad:
+                self.shadow[name] = (1 - self.decay) * p.data + self.decay * self.shadow[name]  # !
+
+def update_ema(average, model, decay):
+    now, held = model.state_dict(), average.state_dict()
+    for k, v in held.items():
+        v.mul_(decay)  # !
+        v.add_((1 - decay) * now[k])  # !
+
+class Sharpness(torch.optim.Optimizer):
+    def first_step(self, scale):
+        for group in self.param_groups:
+            for p in group["params"]:  # !
+                climb = p.grad * scale  # !
+                p.add_(climb)  # !
+""",
+        """\
+import torch
+
+def train(model, loader, optimizer):
+    for x in loader:
+        total = sum(p.numel() for p in model.parameters())
+        shapes = [p.shape for p in model.parameters() if p.requires_grad]
     for p in model.parameters():
         p.data.mul_(0.5)
     for x, y in loader:
@@ -79,48 +113,62 @@ def train(model, loader, optimizer):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        loop: ast.For = site.node
-        if not _over_parameters(loop.iter):
+        node = site.node
+        if not isinstance(node, ast.For):
+            yield from _in_comprehension(site, look)
             return
-        targets = set(names(loop.target))
-        for statement in loop.body:
+        if not _over_parameters(node.iter, site, look):
+            return
+        targets = {each for each in names(node.target) if not each.endswith("name")}
+        for statement in node.body:
             if isinstance(statement, ast.Assign) and targets & set(names(statement.value)):
                 targets |= set(names(statement.targets[0]))
-        of_group = isinstance(loop.iter, ast.Subscript)
-        for statement in _with_kernels(loop.body, targets):
+        of_group = isinstance(node.iter, ast.Subscript)
+        for statement in _with_kernels(node.body, targets):
             if of_group:
-                yield Found(loop, SAID)
+                yield Found(node, SAID)
             yield Found(statement, SAID)
-            if of_group:
-                return
 
 
-def _over_parameters(node: ast.expr) -> bool:
+def _in_comprehension(site: Site, look: Look) -> Iterator[Found]:
+    node: ast.ListComp | ast.GeneratorExp = site.node
+    first = node.generators[0]
+    if _over_parameters(first.iter, site, look) and _has_kernel(node.elt, set(names(first.target))):
+        yield Found(node, SAID)
+
+
+def _over_parameters(node: ast.expr, site: Site, look: Look) -> bool:
     if isinstance(node, ast.Call):
         if called_name(node) in LISTS:
             return True
-        return called_name(node) in VIEWS and any(_over_parameters(each) for each in operands(node))
+        return called_name(node) in VIEWS and any(
+            _over_parameters(each, site, look) for each in operands(node)
+        )
     if isinstance(node, ast.Subscript):
         return isinstance(node.slice, ast.Constant) and node.slice.value == "params"
+    if isinstance(node, ast.Name) and called_name(last_given(node, site.function)) in LISTS:
+        return True
     return bool(HELD.search(last_name(node)))
 
 
 def _with_kernels(body: list[ast.stmt], targets: set[str]) -> Iterator[ast.stmt]:
-    """In each body the first statement that computes with a parameter."""
-    told = False
+    """Statements that compute with a parameter."""
     for statement in body:
         if isinstance(statement, ast.If | ast.With):
             yield from _with_kernels(statement.body, targets)
             yield from _with_kernels(getattr(statement, "orelse", []), targets)
-        elif not told and _computes(statement, targets):
-            told = True
+        elif _computes(statement, targets):
             yield statement
 
 
 def _computes(statement: ast.stmt, targets: set[str]) -> bool:
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
         return False
-    for each in walk(statement.value):
+    return _has_kernel(statement.value, targets)
+
+
+def _has_kernel(node: ast.expr, targets: set[str]) -> bool:
+    for each in walk(node):
         is_kernel = _is_arithmetic(each) or called_name(each) in KERNELS
         if is_kernel and targets & set(names(each)):
             return True

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
-from hasten.scan.outline import Site
+from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 
-NORMS = re.compile(r"(RMS|Layer|Rms|L2)_?Norm", re.IGNORECASE)
+NORMS = re.compile(r"norm(?!al)|(?<=[a-z])ln$|^ln")
+OTHERS = re.compile(r"weight|spectral|grad|clip|denorm|unnorm|score|loss")
+"""What is normalized there is no activation."""
+REDUCTIONS = ("mean", "var", "std", "var_mean", "std_mean")
+ROOTS = ("rsqrt", "sqrt", "std", "std_mean")
 
 
 class HandWrittenNorm(Rule):
@@ -21,7 +25,7 @@ class HandWrittenNorm(Rule):
         " the module."
     )
     risk = "rounding: sums are taken in another order"
-    calls = ("normalize", "rsqrt", "var", "std")
+    calls = ("normalize", "rsqrt", "sqrt", *REDUCTIONS)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -33,9 +37,47 @@ class RMSNorm(torch.nn.Module):
 
 class LayerNorm(torch.nn.Module):
     def forward(self, x):
-        mean = x.mean(-1, keepdim=True)
+        mean = x.mean(-1, keepdim=True)  # !
         var = x.var(-1, keepdim=True, unbiased=False)  # !
-        return (x - mean) / (var + self.eps).sqrt() * self.gamma + self.beta
+        return (x - mean) / (var + self.eps).sqrt() * self.gamma + self.beta  # !
+""",
+        """\
+import torch
+from torch import nn
+
+def channel_norm(x, eps: float = 1e-6):
+    u = x.mean(1, keepdim=True)  # !
+    s = (x - u).pow(2).mean(1, keepdim=True)  # !
+    return (x - u) / torch.sqrt(s + eps)  # !
+
+class T5LayerNorm(nn.Module):
+    def forward(self, hidden):
+        variance = hidden.float().pow(2).mean(-1, keepdim=True)  # !
+        return self.weight * hidden * torch.rsqrt(variance + self.eps)  # !
+
+class GlobLN(nn.Module):
+    def forward(self, x):
+        m, v = torch.mean(x, dim=(1, 2)), torch.var(x, dim=(1, 2))  # !
+        return self.gain((x - m) / (v + 1e-8).sqrt())  # !
+""",
+        """\
+import torch
+from torch import nn
+
+class Advantages:
+    def normalize(self, x):
+        return (x - x.mean()) / (x.std() + 1e-8)
+
+class SpectralNorm(nn.Module):
+    def forward(self, w):
+        return w / w.pow(2).mean(1).sqrt()
+
+class InstanceNorm(nn.Module):
+    def forward(self, x):
+        return self.inner(x) * x.mean(-1, keepdim=True)
+
+def grad_norm(grads):
+    return grads.square().mean(1).sqrt()
 """,
         """\
 import torch
@@ -52,12 +94,38 @@ class RMSNorm(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        function = site.function
-        owner = function.owner
-        if owner is None or function.last_name not in ("forward", "_norm", "norm"):
+        name = _norm(site.function)
+        if not name:
             return
-        if not NORMS.search(owner.name):
-            return
-        if called_name(site.node) == "normalize" and not isinstance(site.parent, ast.BinOp):
-            return
-        yield Found(site.node, f"`{owner.name}` is written out in several kernels")
+        if called_name(site.node) == "normalize":
+            found = isinstance(site.parent, ast.BinOp)
+        else:
+            found = _is_part(site.node, site.function)
+        if found and not look.dotted(site.node.func).startswith(("numpy.", "math.")):
+            yield Found(site.node, f"`{name}` is written out in several kernels")
+
+
+def _norm(function: Function) -> str:
+    """The class or function that normalizes activations; empty where it is none."""
+    owner, name = function.owner, function.last_name
+    if owner is not None and name in ("forward", "__call__", "_norm", "norm"):
+        name = owner.name
+    said = name.lower()
+    return name if NORMS.search(said) and not OTHERS.search(said) else ""
+
+
+def _is_part(call: ast.Call, function: Function) -> bool:
+    """Whether it is the mean or the root of a function that has both."""
+    if called_name(call) in REDUCTIONS and not _has_dims(call):
+        return False
+    calls = [each.node for each in function.calls]
+    return any(called_name(each) in ROOTS for each in calls) and any(
+        called_name(each) in REDUCTIONS and _has_dims(each) for each in calls
+    )
+
+
+def _has_dims(call: ast.Call) -> bool:
+    """``x.mean(-1)`` and ``torch.mean(x, dim=1)``, not ``x.mean()``."""
+    return bool(call.keywords) or any(
+        isinstance(each, ast.Constant | ast.UnaryOp | ast.Tuple) for each in call.args
+    )

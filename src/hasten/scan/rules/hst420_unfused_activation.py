@@ -4,10 +4,12 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, is_constant, receiver
+from hasten.scan.models import MODULES
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import operands, root_name
+from hasten.scan.trace import last_name, operands, root_name
 
 LOGS = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}
 
@@ -17,11 +19,12 @@ class UnfusedActivation(Rule):
     name = "unfused-activation"
     why = "Each step of it is a kernel that reads and writes the whole tensor."
     instead = (
-        "`F.glu`, `F.silu`, `F.logsigmoid` and `F.log_softmax` do it in one, and more exactly."
+        "`F.glu`, `F.silu`, `F.gelu`, `F.mish`, `F.softplus`, `F.logsigmoid`, `F.log_softmax` and"
+        " `torch.logsumexp` do it in one, and more exactly."
     )
     risk = "rounding: the fused forms are more exact"
     effort = "a minute"
-    calls = ("sigmoid", "log")
+    calls = ("sigmoid", "log", "log1p", "erf", "tanh", "binary_cross_entropy")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -34,33 +37,101 @@ class Gated(torch.nn.Module):
         return gated, swish, loss - y.sigmoid().log()  # !
 """,
         """\
+import math
+import torch
+import torch.nn.functional as F
+
+class GELU(torch.nn.Module):
+    def forward(self, x):
+        return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))  # !
+
+def new_gelu(x: torch.Tensor):
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))
+    near = 0.5 * x * (1 + torch.tanh(inner))  # !
+    return near + x * F.softplus(x).tanh() + x * torch.tanh(F.softplus(x))  # !
+
+class Scale(torch.nn.Module):
+    def forward(self, x, y):
+        sigma = torch.log1p(torch.exp(self.rho))  # !
+        other = torch.log(1 + torch.exp(x))  # !
+        total = torch.log(torch.exp(x).sum(-1)) + x.exp().sum(dim=1).log()  # !
+        return sigma, other, total, F.binary_cross_entropy(torch.sigmoid(x), y)  # !
+""",
+        """\
 import torch
 import torch.nn.functional as F
 
 class Gated(torch.nn.Module):
-    def forward(self, x, gate):
-        return F.glu(x) * torch.sigmoid(gate) + torch.log(x) * F.log_softmax(x, dim=-1)
+    def forward(self, x, gate, p, y):
+        moved = x * torch.tanh(gate) * (1 + torch.erf(gate)) + torch.log(1 + x)
+        loss = F.binary_cross_entropy(p, y) + torch.log(x.exp() + gate.exp())
+        return F.glu(x) * torch.sigmoid(gate) + torch.log(x) * F.log_softmax(x, dim=-1) + loss
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call: ast.Call = site.node
-        held = _operand(call, look)
-        if called_name(call) == "log":
-            if called_name(held) in LOGS:
-                inner = called_name(held)
-                yield Found(call, f"the logarithm of `{inner}` has a function: `{LOGS[inner]}`")
-            return
-        for other in _factors(site.parent, call):
-            if _is_other_half(other, held) or ast.dump(other) == ast.dump(held or call):
-                yield Found(call, f"`{look.source(site.parent)}` is one function of torch")
+        name, held = called_name(call), _operand(call)
+        fused = ""
+        if name in ("log", "log1p"):
+            fused = _fused_log(name, held)
+        elif name in ("erf", "tanh"):
+            fused = _fused_half(site, held)
+        elif name == "binary_cross_entropy":
+            fused = f"{name}_with_logits" if called_name(held) == "sigmoid" else ""
+        elif any(
+            _is_other_half(each, held) or ast.dump(each) == ast.dump(held or call)
+            for each in _factors(site.parent, call)
+        ):
+            fused = "silu or glu"
+        if fused and not look.dotted(call.func).startswith(("numpy.", "math.")):
+            yield Found(call, f"`{look.source(call)}` is part of what `{fused}` does in one kernel")
 
 
-def _operand(call: ast.Call, look: Look) -> ast.expr | None:
-    """``x`` of ``torch.log(x)`` and of ``x.log()``."""
-    if call.args:
-        return call.args[0]
-    return call.func.value if isinstance(call.func, ast.Attribute) else None
+def _fused_log(name: str, held: ast.expr | None) -> str:
+    """The function that a logarithm of softmax, of sigmoid, of ``1 + exp(x)`` or of a sum of
+    exponentials is."""
+    match held:
+        case ast.BinOp(op=ast.Add(), left=left, right=right) if name == "log":
+            for one, other in ((left, right), (right, left)):
+                if _is_one(one) and called_name(other) == "exp":
+                    return "softplus"
+            return ""
+        case ast.Call() if name == "log1p":
+            return "softplus" if called_name(held) == "exp" else ""
+        case ast.Call() if called_name(held) == "sum":
+            return "logsumexp" if called_name(_operand(held)) == "exp" else ""
+    return LOGS.get(called_name(held), "")
+
+
+def _fused_half(site: Site, held: ast.expr | None) -> str:
+    """``1 + erf(x / sqrt(2))`` and the same by ``tanh``, each times a half; ``tanh(softplus(x))``
+    times what it is taken of."""
+    if called_name(held) == "softplus":
+        given = _operand(held)
+        alike = (
+            ast.dump(each) == ast.dump(given) for each in _factors(site.parent, site.node) if given
+        )
+        return "mish" if any(alike) else ""
+    match site.parent:
+        case ast.BinOp(op=ast.Add(), left=left, right=right) if _is_one(left) or _is_one(right):
+            halves = (each for each in walk(site.statement) if isinstance(each, ast.Constant))
+            return "gelu" if any(each.value == 0.5 for each in halves) else ""
+    return ""
+
+
+def _is_one(node: ast.expr) -> bool:
+    return is_constant(node, 1) or is_constant(node, 1.0)
+
+
+def _operand(call: ast.expr | None) -> ast.expr | None:
+    """``x`` of ``torch.log(x)`` and of ``x.log()``; of a sum without its dims."""
+    if not isinstance(call, ast.Call):
+        return None
+    held = receiver(call)
+    if held is None or last_name(held) in MODULES:
+        return call.args[0] if call.args else None
+    return held
 
 
 def _factors(parent: ast.AST, call: ast.Call) -> list[ast.expr]:

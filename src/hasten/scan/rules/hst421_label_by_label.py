@@ -40,6 +40,14 @@ def means(x, labels, n_classes):
     for c in range(n_classes):
         found.append(x[labels == c].mean(0))  # !
     return torch.stack(found)
+
+def overlaps(guess: torch.Tensor, truth: torch.Tensor, count):
+    found = []
+    for c in range(count):
+        ours = guess == c  # !
+        theirs = (truth == c).float()  # !
+        found.append((ours * theirs).sum())
+    return found
 """,
         """\
 import torch
@@ -61,7 +69,9 @@ def means(x, labels, n_classes, names):
         if not _is_label(test.comparators[0], site.loop) or isinstance(test.left, ast.Constant):
             return
         is_mask = isinstance(site.parent, ast.Subscript) and site.parent.slice is test
-        if is_mask or (isinstance(test.left, ast.Subscript) and isinstance(site.parent, ast.Call)):
+        is_part = isinstance(test.left, ast.Subscript) and isinstance(site.parent, ast.Call)
+        is_kept = isinstance(site.parent, ast.Assign | ast.Attribute)
+        if is_mask or is_part or (is_kept and look.value(test.left, site).is_tensor):
             yield Found(site.statement, f"`{look.source(test)}` is computed for every label")
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from hasten.records.scan import Fix
 from hasten.scan.edits import fix_of, replace
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, is_constant, keyword, receiver
+from hasten.scan.look import Look, argument, assigned, called_name, is_constant, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
@@ -21,6 +21,7 @@ class GradientsFilled(Rule):
     risk = "a parameter without a gradient is then left out of the step"
     effort = "a minute"
     calls = ("zero_", "zero_grad")
+    writes = ("grad",)
     nodes = (ast.FunctionDef,)
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -34,6 +35,8 @@ def train(model, loader, optimizer):
         for p in model.parameters():
             p.grad.zero_()  # !
             p.grad.data.zero_()  # !
+            p.grad = torch.zeros_like(p)  # !
+        optimizer.zero_grad(False)  # !
 
 class Trainer:
     def zero_grad(self, set_to_none: bool = False):  # !
@@ -58,11 +61,15 @@ def train(model, loader, optimizer, total):
                     site.node, "gradients are filled with zeros unless told", least=Heat.ONCE
                 )
             return
+        if isinstance(site.node, ast.Attribute):
+            if called_name(assigned(site)) in ("zeros_like", "zeros"):
+                yield Found(site.node, f"`{look.source(site.node)}` is filled with zeros")
+            return
         held = receiver(site.node)
-        if held is None:
+        if held is None or isinstance(site.parent, ast.Attribute):  # to be written to
             return
         if called_name(site.node) == "zero_grad":
-            found = is_constant(keyword(site.node, "set_to_none"), False)
+            found = is_constant(argument(site.node, 0, "set_to_none"), False)
         else:
             found = ".grad" in look.source(held) and last_name(held) in ("grad", "data")
         if found:
@@ -84,7 +91,7 @@ def _fills_unless_told(node: ast.FunctionDef) -> bool:
 
 def _let_go(call: ast.Call, look: Look) -> Fix | None:
     """``zero_grad(set_to_none=False)`` without what it was told."""
-    if called_name(call) != "zero_grad" or len(call.keywords) > 1 or call.args:
+    if called_name(call) != "zero_grad" or len(call.keywords) != 1 or call.args:
         return None
     about = "Lets gradients go: what got none is then left out of the step."
     return fix_of("unsafe", about, replace(look.lines, call.keywords[0].value, "True"))

@@ -12,14 +12,7 @@ from hasten.scan.outline import STEPS, Function, Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import calls_in, derived, last_given, loop_of, names, operands
 from hasten.scan.turns import counts_samples, goes_over_all, hands_on_tensor, over_moments
-from hasten.scan.vocabulary import words
-
-VIEWS = words(
-    "view reshape unsqueeze squeeze permute transpose t expand expand_as detach size dim numel item"
-    " cpu cuda to tolist numpy contiguous float long int bool half double type append type_as"
-    " requires_grad_ element_size is_cuda tensor as_tensor from_numpy device zeros empty"
-)
-"""What launches nothing, moves or converts."""
+from hasten.scan.vocabulary import LAUNCH_NOTHING
 
 
 class SampleBySample(Rule):
@@ -79,6 +72,20 @@ def fill(scores, known, n_nodes, table):
         """\
 import torch
 
+def distort(x: torch.Tensor, kinds, starts, batch_size):
+    x = x.clone()
+    for i in range(batch_size):  # !
+        kind = kinds[i]
+        print(kind)
+        if kind == 0:
+            x[i, starts[i] :] = 0  # !
+        else:
+            x[i, : starts[i]] = torch.mean(x[i, -10:], dim=0)  # !
+    return x
+""",
+        """\
+import torch
+
 class Net(torch.nn.Module):
     def forward(self, x, sizes):
         for i in range(self.n_layers):
@@ -111,11 +118,18 @@ class Net(torch.nn.Module):
             return
         target, _ = loop.header()
         samples = set(names(target)) if target is not None else set()
-        least = _least(loop, samples, counts, look)
-        if least is not None:
-            yield Found(site.node, SAID, least=least)
+        work = _Work(loop, samples, counts, look)
+        least = work.least()
+        if least is None:
+            return
+        yield Found(site.node, SAID, least=least)
+        for statement in work.statements() if isinstance(site.node, ast.For) else ():
+            if statement.lineno > site.node.lineno + IN_SIGHT:
+                yield Found(statement, SAID, least=least)
 
 
+IN_SIGHT = 2
+"""Lines below the head of a loop on which it need not be said again."""
 SAID = "each sample of the batch is worked on by itself"
 
 
@@ -146,19 +160,39 @@ def _goes_over_tensor(over: ast.expr, site: Site, look: Look) -> bool:
     return isinstance(made, ast.Call) and _is_kernel(made, function, look)
 
 
-def _least(loop: Loop, samples: set[str], counts: bool, look: Look) -> Heat | None:
-    """How often it must run to matter; None where the loop launches nothing for a sample."""
-    made = set().union(*(derived(loop, each) for each in samples))
-    parts = made - samples if counts else made
-    worked = [each for each in calls_in(loop) if _works_on(each.node, samples, parts)]
-    if any(is_model_call(each.node, loop.function, look) for each in worked):
-        return Heat.ONCE
-    if _writes(loop, samples, look) or any(
-        called_name(each.node) not in VIEWS and _is_kernel(each.node, loop.function, look)
-        for each in worked
-    ):
-        return Heat.ONCE if counts and goes_over_all(loop) else Heat.STEP
-    return None
+class _Work:
+    """What a loop launches for each of its samples."""
+
+    def __init__(self, loop: Loop, samples: set[str], counts: bool, look: Look) -> None:
+        self._loop, self._samples, self._counts, self._look = loop, samples, counts, look
+        made = set().union(*(derived(loop, each) for each in samples))
+        parts = made - samples if counts else made
+        given = [each for each in calls_in(loop) if _works_on(each.node, samples, parts)]
+        self._models = [each for each in given if is_model_call(each.node, loop.function, look)]
+        self._kernels = [
+            each
+            for each in given
+            if called_name(each.node) not in LAUNCH_NOTHING
+            and _is_kernel(each.node, loop.function, look)
+        ]
+        self._writes = list(_writes(loop, samples, look))
+
+    def least(self) -> Heat | None:
+        """How often it must run to matter; None where the loop launches nothing for a sample."""
+        if self._models:
+            return Heat.ONCE
+        if self._kernels or self._writes:
+            return Heat.ONCE if self._counts and goes_over_all(self._loop) else Heat.STEP
+        return None
+
+    def statements(self) -> list[ast.stmt]:
+        """Those that take a sample by its index, or write to it."""
+        called = [
+            each.statement
+            for each in (*self._models, *self._kernels)
+            if _takes_sample(each.node, self._samples)
+        ]
+        return [*called, *self._writes]
 
 
 def _is_kernel(call: ast.Call, function: Function, look: Look) -> bool:
@@ -181,18 +215,26 @@ def _works_on(call: ast.Call, samples: set[str], parts: set[str]) -> bool:
     return any(_takes_sample(each, samples) or not parts.isdisjoint(names(each)) for each in given)
 
 
-def _writes(loop: Loop, samples: set[str], look: Look) -> bool:
+def _writes(loop: Loop, samples: set[str], look: Look) -> Iterator[ast.stmt]:
     """``mask[i, : lengths[i]] = 1`` and ``scores[i][known] = 0`` of a tensor."""
-    body = loop.node.body if isinstance(loop.node, ast.For) else []
-    for statement in body:
+    for statement in _plain(loop.node.body if isinstance(loop.node, ast.For) else []):
         match statement:
             case ast.Assign(targets=[ast.Subscript() as target]) if _is_part(target, samples):
                 base = (
                     target.value.value if isinstance(target.value, ast.Subscript) else target.value
                 )
                 if look.values.of(base, loop.function).is_tensor:
-                    return True
-    return False
+                    yield statement
+
+
+def _plain(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements, also those under conditions."""
+    for each in body:
+        if isinstance(each, ast.If):
+            yield from _plain(each.body)
+            yield from _plain(each.orelse)
+        else:
+            yield each
 
 
 def _is_part(target: ast.Subscript, samples: set[str]) -> bool:

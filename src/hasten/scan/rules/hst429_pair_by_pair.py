@@ -4,7 +4,8 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, argument, is_constant
+from hasten.scan.look import Look, argument, called_name, is_constant
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -14,7 +15,7 @@ class PairByPair(Rule):
     name = "pair-by-pair"
     why = "With n features there are n * (n - 1) / 2 pairs, each with kernels of its own."
     instead = "Stack the features and pick both sides by index: `x[:, rows] * x[:, columns]`."
-    calls = ("combinations", "combinations_with_replacement")
+    calls = ("combinations", "combinations_with_replacement", "permutations")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import itertools
@@ -23,6 +24,13 @@ import torch
 class Interaction(torch.nn.Module):
     def forward(self, parts):
         return torch.cat([a * b for a, b in itertools.combinations(parts, 2)], dim=1)  # !
+
+class BestOrder(torch.nn.Module):
+    def forward(self, guess, truth):
+        losses = []
+        for order in itertools.permutations(range(self.count)):  # !
+            losses.append(self.loss(guess[:, list(order)], truth))
+        return torch.stack(losses).min(dim=0).values
 """,
         """\
 import itertools
@@ -34,11 +42,26 @@ class Interaction(torch.nn.Module):
         self.pairs = list(itertools.combinations(range(n), 2))
 
     def forward(self, x):
-        return x[:, self.rows] * x[:, self.columns]
+        orders = torch.tensor(list(itertools.permutations(range(3))))
+        return x[:, self.rows] * x[:, self.columns], orders
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        over_pairs = isinstance(site.parent, ast.For | ast.ListComp | ast.GeneratorExp)
-        if over_pairs and is_constant(argument(site.node, 1, "r"), 2):
+        node = site.parent
+        if not isinstance(node, ast.For | ast.ListComp | ast.GeneratorExp):
+            return
+        if called_name(site.node) == "permutations":
+            if _computes(node):
+                yield Found(site.node, "each order is worked on by itself")
+        elif is_constant(argument(site.node, 1, "r"), 2):
             yield Found(site.node, "each pair is worked on by itself")
+
+
+def _computes(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
+    """Whether a loss or a layer is called, or something indexed by what the loop goes over."""
+    parts = node.body if isinstance(node, ast.For) else [node.elt]
+    inside = [each for part in parts for each in walk(part)]
+    return any(isinstance(each, ast.Subscript | ast.BinOp) for each in inside) and any(
+        isinstance(each, ast.Call) for each in inside
+    )

@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name, is_own_attribute, names_in
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import calls_in, last_given, last_name, loop_of, names
+from hasten.scan.trace import calls_in, is_bound_in, last_given, last_name, loop_of, names, varies
 
 MANY = re.compile(
     r"^(n|num|number_of|nb)_?(mc_?|monte_carlo_?|posterior_?)?"
@@ -18,7 +19,11 @@ MANY = re.compile(
 )
 """What a loop counts whose turns do not depend on one another."""
 MEMBERS = re.compile(r"(estimator|member|learner|q_net|critic|model|ensemble)\w*s_?$")
-NO_LAYERS = re.compile(r"loss|metric|criteri|transform|augment|fn|func|callback|hook|head|task")
+NO_LAYERS = re.compile(
+    r"loss|metric|criteri|transform|augment|fn|func|callback|hook|head|task|conv|pool|block|stage"
+    r"|lateral|norm"
+)
+"""What is called in turn and is no layer, or one of a shape of its own."""
 HOT = re.compile(r"^_?(forward|encode|decode|call|__call__|embed)")
 SPLITS = ("chunk", "split", "tensor_split")
 
@@ -67,6 +72,60 @@ class Mixture(torch.nn.Module):
         """\
 import torch
 
+class Experts(torch.nn.Module):
+    def forward(self, x):
+        found = torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):  # !
+            found += self.weights[:, i : i + 1] * expert(x)
+        for i in range(self.count):  # !
+            chosen = self.choice == i
+            found[chosen] = self.nets[i](x[chosen])
+        for name in self.names:  # !
+            found = found + self.branches[name](x)
+        return found
+
+class Table(torch.nn.Module):
+    def forward(self, x):
+        parts = []
+        for feature in self.features:  # !
+            parts.append(self.tables[feature.name](x[feature.name]))
+        return torch.cat(parts), [self.nets[i](x) for i in range(self.count)]  # !
+
+def uncertainty(model, x, times=50):
+    draws = []
+    for _ in range(times):  # !
+        draws.append(model(x))
+    with torch.no_grad():
+        more = torch.stack([model(x) for _ in range(times)])  # !
+    return draws, more
+""",
+        """\
+import torch
+
+class Deep(torch.nn.Module):
+    def forward(self, x, features):
+        for i in range(self.depth):
+            x = self.blocks[i](x)
+        for i, up in enumerate(self.ups):
+            x = up(x, features[i])
+        kept = []
+        for layer, each in zip(self.laterals, features):
+            kept.append(layer(each))
+        for i in range(self.depth):
+            x = self.mix[i](x) + x
+        return x, kept
+
+def measure(model, x, loader, optimizer):
+    for _ in range(10):
+        model(x)
+    for _ in range(self.epochs):
+        for batch in loader:
+            loss = model(batch)
+            loss.backward()
+""",
+        """\
+import torch
+
 class Net(torch.nn.Module):
     def forward(self, x, loader):
         q, k, v = self.qkv(x).chunk(3, dim=-1)
@@ -83,22 +142,25 @@ class Net(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        over = _header(site.node)
+        node, over = site.node, _header(site.node)
         many, members = _counts_many(over), bool(MEMBERS.search(last_name(over)))
-        parts = not isinstance(site.node, ast.For) and _is_split(over, site)
-        layers = not isinstance(site.node, ast.For) and _calls_own_target(site.node)
-        loop = loop_of(site) if many or members or parts or layers else None
+        draws = _only_counts(node)
+        parts = not isinstance(node, ast.For) and _is_split(over, site)
+        layers = _calls_own_target(node)
+        loop = loop_of(site) if many or members or draws or parts or layers else None
         if loop is None:
             return
         calls = list(calls_in(loop))
         if members and _calls_target(loop, calls):
-            yield Found(site.node, "each member runs by itself")
-        elif not isinstance(site.node, ast.For) and _are_layers(over, loop, calls, look):
-            yield Found(site.node, "each layer runs by itself on what the others do not change")
+            yield Found(node, "each member runs by itself")
+        elif layers and _are_layers(loop, calls, look):
+            yield Found(node, "each layer runs by itself on what the others do not change")
         elif (many and any(_is_forward(each, look) for each in calls)) or (
             parts and any(_is_model(each, look) for each in calls)
         ):
-            yield Found(site.node, "a model is called once for each of them")
+            yield Found(node, "a model is called once for each of them")
+        elif draws and any(_is_draw(each, loop, look) for each in calls):
+            yield Found(node, "a model is called once for each draw", least=Heat.ONCE)
 
 
 def _header(node: ast.For | ast.ListComp | ast.GeneratorExp) -> ast.expr:
@@ -109,21 +171,81 @@ def _header(node: ast.For | ast.ListComp | ast.GeneratorExp) -> ast.expr:
     return over
 
 
-def _calls_own_target(node: ast.ListComp | ast.GeneratorExp) -> bool:
-    """``[layer(x) for layer in layers]``."""
-    targets = set(names(node.generators[0].target))
+def _calls_own_target(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
+    """``[layer(x) for layer in layers]``, ``[self.layers[i](x) for i in range(n)]``."""
+    head = node if isinstance(node, ast.For) else node.generators[0]
+    targets = set(names(head.target))
+    parts = node.body if isinstance(node, ast.For) else [node.elt]
+    if any(NO_LAYERS.search(each) for each in names_in(head.iter)):
+        return False
     return any(
-        isinstance(each, ast.Call) and last_name(each.func) in targets for each in walk(node.elt)
+        isinstance(each, ast.Call) and _is_member(each.func, targets)
+        for part in parts
+        for each in walk(part)
     )
 
 
-def _are_layers(over: ast.expr, loop: Loop, calls: list[Site], look: Look) -> bool:
-    """Whether it is the forward pass of a module, and no losses or metrics are called."""
+def _is_member(called: ast.expr, targets: set[str]) -> bool:
+    """Whether it is what a loop goes over, or the one of ``self`` at the place that it counts."""
+    match called:
+        case ast.Name(id=name):
+            return name in targets
+        case ast.Subscript(value=ast.Attribute(attr=name) as held) if is_own_attribute(held):
+            return not NO_LAYERS.search(name) and not targets.isdisjoint(names(called.slice))
+    return False
+
+
+def _are_layers(loop: Loop, calls: list[Site], look: Look) -> bool:
+    """Whether it is the forward pass of a module, and none needs what another one gives."""
     owner = loop.function.owner
-    if owner is None or not look.values.is_module(owner) or not _calls_target(loop, calls):
+    if owner is None or not look.values.is_module(owner):
         return False
-    name = last_name(over)
-    return not NO_LAYERS.search(name) and HOT.search(loop.function.last_name) is not None
+    if not HOT.search(loop.function.last_name):
+        return False
+    target, _ = loop.header()
+    targets = set(names(target)) if target is not None else set()
+    members = [each.node for each in calls if _is_member(each.node.func, targets)]
+    if isinstance(loop.node, ast.For):
+        return bool(members) and all(_is_apart(each, loop, targets) for each in members)
+    return bool(members)
+
+
+def _is_apart(call: ast.Call, loop: Loop, targets: set[str]) -> bool:
+    """Whether it is given what the loop does not change, all of it or the part that it counts."""
+    given = [*call.args, *(word.value for word in call.keywords)]
+    wholes = [each.value if isinstance(each, ast.Subscript) else each for each in given]
+    read = {name for each in wholes for name in names(each)}
+    if any(last_name(each) in targets for each in given):
+        return False
+    return bool(read) and not any(is_bound_in(each, loop) for each in read - targets)
+
+
+def _only_counts(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
+    """``for _ in range(n)``."""
+    first = node if isinstance(node, ast.For) else node.generators[0]
+    return called_name(first.iter) in ("range", "trange") and last_name(first.target) == "_"
+
+
+def _is_draw(site: Site, loop: Loop, look: Look) -> bool:
+    """Whether a model is run on what no turn changes, and the result is kept with the others."""
+    if varies(site.node, loop) or not _is_model(site, look):
+        return False
+    if not isinstance(loop.node, ast.For):
+        return True
+    return any(
+        called_name(each.node) == "append" and each.node.args and _holds(each.node.args[0], site)
+        for each in loop.calls
+    )
+
+
+def _holds(node: ast.expr, site: Site) -> bool:
+    """Whether it is the call, or the name that its statement gives."""
+    if any(each is site.node for each in walk(node)):
+        return True
+    statement = site.statement
+    return isinstance(statement, ast.Assign) and not set(names(statement.targets[0])).isdisjoint(
+        names(node)
+    )
 
 
 def _counts_many(over: ast.expr) -> bool:

@@ -31,6 +31,7 @@ class Solver(torch.nn.Module):
     def forward(self, batch):
         one = self.model(batch.reference)[0]
         two = self.model(batch.reference)[1]  # !
+        right = (self.model(batch.reference).argmax(1) == batch.y).float().mean()  # !
         dist = self.policy(batch).dist
         with torch.no_grad():
             old = self.policy(batch).dist  # !
@@ -84,10 +85,24 @@ def _same_calls(call: ast.Call, site: Site, look: Look) -> list[Site]:
 
 
 def _of_part(node: ast.expr) -> ast.expr:
-    """``model(x)`` of ``model(x)[0].mean``."""
+    """``model(x)`` of ``model(x)[0].mean`` and of ``(model(x).argmax(1) == y).sum()``."""
+    while True:
+        match node:
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner):
+                node = inner
+            case ast.Call(func=ast.Attribute(value=inner)) if _is_result(inner):
+                node = inner
+            case ast.Compare(left=inner):
+                node = inner
+            case _:
+                return node
+
+
+def _is_result(node: ast.expr) -> bool:
+    """Whether it is what a call gives, or is compared with it."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
-    return node
+    return isinstance(node, ast.Call | ast.Compare)
 
 
 def _gives_the_same(earlier: Site, site: Site) -> bool:

@@ -1,6 +1,7 @@
 """Attention that is asked for its weights, which then nobody reads."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
 
-ATTENTION = "torch.nn.MultiheadAttention"
+ATTENTION = re.compile(r"^torch\.nn\.(\w+\.)*MultiheadAttention$")
 
 
 class AttentionWeightsAsked(Rule):
@@ -38,6 +39,21 @@ class Layer(torch.nn.Module):
         x = self.attention(x, x, x)[0]  # !
         x, weights = self.attention(x, x, x, need_weights=return_weights)  # !
         return (x, weights) if return_weights else x
+""",
+        """\
+from torch.nn.modules.activation import MultiheadAttention
+
+class Layer(Base):
+    def __init__(self):
+        super().__init__()
+        self.mha = MultiheadAttention(64, 4)
+
+    def forward(self, x):
+        return self.norm(x + self.mha(x, x, x)[0])
+
+    def forward_late(self, x):
+        out = self.mha(x, x, x)[0]  # !
+        return out
 """,
         """\
 import torch
@@ -85,7 +101,7 @@ def _is_attention(call: ast.Call, function: Function, look: Look) -> bool:
     if not isinstance(call.func, ast.Attribute) or last_name(call.func.value) != "self":
         return False
     made = look.values.given(call.func, function)
-    return isinstance(made, ast.Call) and look.dotted(made.func) == ATTENTION
+    return isinstance(made, ast.Call) and bool(ATTENTION.match(look.dotted(made.func)))
 
 
 def _is_true_by_default(node: ast.expr, function: Function) -> bool:

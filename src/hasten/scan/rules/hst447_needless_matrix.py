@@ -1,0 +1,71 @@
+"""A matrix that is made, or inverted, only to be multiplied with."""
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hasten.scan.look import Look, called_name
+from hasten.scan.outline import Site
+from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import operands
+
+DIAGONALS = ("diag", "diag_embed", "diagflat")
+INVERSES = ("inverse", "inv")
+PRODUCTS = ("matmul", "mm", "bmm", "mv", "einsum")
+
+
+class NeedlessMatrix(Rule):
+    code = "HST447"
+    name = "needless-matrix"
+    why = (
+        "A diagonal matrix costs a full product of mostly zeros, the diagonal or the trace of a"
+        " product needs a small part of it, and an inverse takes longer than solving and is less"
+        " exact."
+    )
+    instead = (
+        "`d[:, None] * x` for `diag(d) @ x`, `(a * b).sum(-1)` for the diagonal of `a @ b.T`,"
+        " `torch.linalg.solve(a, b)` for `inverse(a) @ b`."
+    )
+    risk = "rounding: sums are taken in another order"
+    calls = (*DIAGONALS, *INVERSES, "trace", "diagonal")
+    examples: ClassVar[tuple[str, ...]] = (
+        """\
+import torch
+
+class Layer(torch.nn.Module):
+    def forward(self, x, d, a, b):
+        scaled = torch.diag(d) @ x  # !
+        each = torch.matmul(torch.diag_embed(d), x)  # !
+        solved = torch.inverse(a) @ b  # !
+        other = torch.matmul(torch.linalg.inv(a), b)  # !
+        return scaled, each, solved, other, torch.trace(a @ b), torch.diag(a.mm(b))  # !
+""",
+        """\
+import torch
+
+class Layer(torch.nn.Module):
+    def forward(self, x, d, a):
+        scaled = d[:, None] * x
+        inverse = torch.inverse(a)
+        scale = self.scaler.inverse(x) @ x
+        return scaled, torch.diag(a), torch.trace(a), inverse, scale, x @ x.t()
+""",
+    )
+
+    def check(self, site: Site, look: Look) -> Iterator[Found]:
+        call: ast.Call = site.node
+        name = called_name(call)
+        if not look.value(call, site).is_tensor or look.prepares_data(site):
+            return
+        if name in ("trace", *DIAGONALS, "diagonal") and any(map(_is_product, operands(call)[:2])):
+            yield Found(call, f"`{look.source(call)}` needs a small part of the product")
+        elif name in DIAGONALS and _is_product(site.parent):
+            yield Found(call, f"`{look.source(call)}` is multiplied with as a whole matrix")
+        elif name in INVERSES and look.is_of_torch(call) and _is_product(site.parent):
+            yield Found(call, f"`{look.source(call)}` is made only to be multiplied with")
+
+
+def _is_product(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.MatMult)
+    return called_name(node) in PRODUCTS
