@@ -310,3 +310,18 @@ def draw(rows):
     asked = rows
 """
     assert value_of(text) == Value("tensor", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("drawn", "kind"),
+    [
+        ("np.random.randint(n)", "number"),
+        ("np.random.rand()", "number"),
+        ("np.random.randint(0, n, 8)", "array"),
+        ("np.random.normal(size=n)", "array"),
+        ("np.random.permutation(n)", "array"),
+    ],
+)
+def test_what_is_drawn_without_a_size_is_a_number(drawn: str, kind: str) -> None:
+    text = f"import numpy as np\ndef step(n):\n    asked = {drawn}"
+    assert value_of(text).kind == kind

@@ -225,10 +225,19 @@ def _trains(statement: ast.stmt) -> bool:
 
 
 def _happens_once(node: ast.If) -> bool:
-    """``if self.first is None: self.first = ...``"""
+    """``if self.first is None: self.first = ...`` and ``if not hasattr(self, "first"): ...``"""
     match node.test:
-        case ast.Compare(
-            left=ast.Attribute(attr=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]
+        case (
+            ast.Compare(
+                left=ast.Attribute(attr=name),
+                ops=[ast.Is()],
+                comparators=[ast.Constant(value=None)],
+            )
+            | ast.UnaryOp(
+                op=ast.Not(),
+                operand=ast.Call(func=ast.Name(id="hasattr"), args=[_, ast.Constant(value=name)])
+                | ast.Attribute(attr=name),
+            )
         ):
             return any(
                 isinstance(target, ast.Attribute) and target.attr == name

@@ -28,7 +28,8 @@ CONVERTS = words(
     "tensor as_tensor from_numpy FloatTensor LongTensor Tensor IntTensor array asarray float long"
     " int bool half double to astype toarray todense items keys squeeze unsqueeze view reshape"
     " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div"
-    " divmod min max abs slice sqrt exp log log1p clip nan_to_num"
+    " divmod min max abs slice sqrt exp log log1p clip nan_to_num transpose permute swapaxes"
+    " moveaxis expand_dims ascontiguousarray hasattr any all str stack hstack append update"
 )
 """Calls that a sample goes through unchanged but for its type."""
 TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image", "caption", "url")
@@ -342,9 +343,14 @@ ROWS = re.compile(
 )
 
 
-def counts_rows(over: ast.Call) -> bool:
-    """``range(len(x))``, ``range(x.shape[0])``, ``range(n_samples)`` and the like."""
-    return bool(over.args) and any(_is_count(each) for each in walk(over.args[-1]))
+def counts_rows(over: ast.Call, function: Function, look: Look) -> bool:
+    """``range(len(x))``, ``range(x.shape[0])``, ``range(n_samples)`` and the like, also where a
+    name was given such a count."""
+    if not over.args:
+        return False
+    last = over.args[-1]
+    given = look.values.given(last, function) if isinstance(last, ast.Name) else None
+    return any(_is_count(each) for each in (*walk(last), *(walk(given) if given else ())))
 
 
 def _is_count(node: ast.AST) -> bool:

@@ -327,7 +327,7 @@ class Values:
         if last == "SummaryWriter":
             return Value("writer")
         if dotted.startswith(("numpy.", "np.", "scipy.sparse.")):
-            return ARRAY
+            return NUMBER if _draws_number(node, module, last) else ARRAY
         if dotted.startswith(("pandas.", "pd.")) or (
             last in vocabulary.FRAMES and "." not in dotted
         ):
@@ -489,6 +489,14 @@ class Values:
             case "module":
                 return Value("module")
         return UNKNOWN
+
+
+def _draws_number(node: ast.Call, module: str, name: str) -> bool:
+    """``np.random.randint(n)``: one number, where no size is given."""
+    if not module.endswith(".random") or any(word.arg == "size" for word in node.keywords):
+        return False
+    most = vocabulary.DRAWN_WITH.get(name)
+    return most is not None and len(node.args) <= most
 
 
 def _of_constant(node: ast.Constant) -> Value:

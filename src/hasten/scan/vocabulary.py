@@ -55,6 +55,12 @@ ATTRIBUTES_OF_TENSORS = words("T mT H grad data real imag")
 PARTS_OF_RESULTS = ("loss", "logits", "output", "scores", "hidden_state", "values", "indices")
 """How attributes end of what models and ``torch.max`` give, where they are tensors."""
 
+DRAWN_WITH = {
+    "rand": 0, "randn": 0, "random": 0, "random_sample": 0, "choice": 1, "randint": 2,
+    "integers": 2, "uniform": 2, "normal": 2, "binomial": 2, "beta": 2, "geometric": 1,
+}  # fmt: skip
+"""Functions of ``numpy.random``: with how many arguments at most they draw one number."""
+
 OPTIMIZERS = words(
     "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD Rprop LBFGS SparseAdam"
     " Adafactor Muon"

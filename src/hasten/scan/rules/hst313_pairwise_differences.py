@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
@@ -12,6 +13,7 @@ from hasten.scan.trace import last_given, operands
 POWERS = ("pow", "abs", "square")
 NORMS = ("norm", "vector_norm")
 SUMS = ("sum", "mean")
+EXPANDS = ("expand", "repeat", "expand_as")
 COMPARES = ("cosine_similarity", "pairwise_distance")
 
 
@@ -40,6 +42,13 @@ def squared_distances(x, y):
     difference = x.view(len(x), 1, -1) - y.view(1, len(y), -1)  # !
     return torch.sum(difference**2, dim=-1)
 
+def distances(x, y):
+    n, m = len(x), len(y)
+    one, other = x.unsqueeze(1).expand(n, m, -1), y[None].expand(n, m, -1)
+    rows = x.unsqueeze(1).expand(n, m, -1)
+    columns = y.unsqueeze(0).expand(n, m, -1)
+    return torch.pow(rows - columns, 2).sum(2), one, other  # !
+
 def kernel(x: torch.Tensor, y: torch.Tensor, gamma: float):
     l2 = ((x[None, :, :] - y[:, None, :]) ** 2).sum(2)  # !
     return torch.exp(-gamma * l2)
@@ -61,13 +70,14 @@ class Kernel(torch.nn.Module):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call: ast.Call = site.node
         if called_name(call) in COMPARES:
-            if len(call.args) > 1 and _are_paired(call.args[0], call.args[1]):
+            if len(call.args) > 1 and _are_paired(call.args[0], call.args[1], site.function):
                 yield Found(call, f"`{look.source(call.func)}` has a row for every pair")
             return
         for each in operands(call)[:2]:
             difference = _difference(each, site.function, called_name(call) not in SUMS)
-            if difference is not None:
-                yield Found(difference, f"`{look.source(difference)}` has a row for every pair")
+            if difference is not None and look.value(difference, site).kind != "array":
+                message = f"`{look.source(difference)}` has a row for every pair"
+                yield Found(difference, message, least=Heat.ONCE)
 
 
 def _difference(node: ast.expr | None, function: Function, is_power: bool) -> ast.BinOp | None:
@@ -82,20 +92,23 @@ def _difference(node: ast.expr | None, function: Function, is_power: bool) -> as
                 found = _difference(each, function, is_power=True)
                 if found is not None:
                     return found
-        case ast.BinOp(op=ast.Sub()) if is_power and _are_paired(node.left, node.right):
+        case ast.BinOp(op=ast.Sub()) if is_power and _are_paired(node.left, node.right, function):
             return node
     return None
 
 
-def _are_paired(left: ast.expr, right: ast.expr) -> bool:
+def _are_paired(left: ast.expr, right: ast.expr, function: Function) -> bool:
     """Whether each has a dimension where the other has one of size 1."""
-    one, other = _lift(left), _lift(right)
+    one, other = (_lift(last_given(each, function) or each) for each in (left, right))
     return bool(one) and bool(other) and one != other
 
 
 def _lift(node: ast.expr) -> str:
-    """How ``x.unsqueeze(1)``, ``x[:, None]`` or ``x.view(n, 1, d)`` gets a dimension of size 1."""
+    """How ``x.unsqueeze(1)``, ``x[:, None]`` or ``x.view(n, 1, d)`` gets a dimension of size 1,
+    also where it is then expanded."""
     match node:
+        case ast.Call(func=ast.Attribute(value=inner)) if called_name(node) in EXPANDS:
+            return _lift(inner)
         case ast.Subscript(slice=ast.Tuple(elts=parts)):
             return _places(parts, None)
         case ast.Subscript(slice=part):
