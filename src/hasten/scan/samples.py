@@ -222,7 +222,8 @@ class LoaderCall:
         workers = argument(self.call, 5, "num_workers")
         if workers is None or is_constant(workers, 0):
             return None if takes_batches or self.is_innocent else "no workers"
-        if keyword(self.call, "persistent_workers") is None:
+        kept = keyword(self.call, "persistent_workers")
+        if kept is None or is_constant(kept, value=False):
             return "restarted"
         return "unpinned" if argument(self.call, 7, "pin_memory") is None else None
 
@@ -247,7 +248,9 @@ def read_loader(site: Site, look: Look) -> LoaderCall | None:
     return LoaderCall(
         call,
         dataset,
-        in_memory=dataset == "TensorDataset" or _only_indexes(dataset, look),
+        in_memory=dataset == "TensorDataset"
+        or look.value(given, site).kind in ("array", "tensor")
+        or _only_indexes(dataset, look),
         is_innocent=_needs_no_workers(call, dataset, site, look),
     )
 

@@ -65,6 +65,7 @@ import glob
 import os
 import pickle
 
+import h5py
 import pandas as pd
 import torch
 from torch.utils.data import Dataset
@@ -76,6 +77,11 @@ class Tables(Dataset):
 class Stored(Dataset):
     def __getitem__(self, index):
         return torch.load(self.path)[index]  # !
+
+class Frames(Dataset):
+    def __getitem__(self, index):
+        with h5py.File(self.paths[index], "r") as file:  # !
+            return file["frame"][:]
 
 class Folder(Dataset):
     def __getitem__(self, index):
@@ -149,7 +155,7 @@ def train(model, loader, path):
         least = None
         if in_dataset(site):
             is_text = last in TEXT or f"{owner}.{last}" in TEXT
-            if not is_text and _depends_on_sample(site):
+            if not is_text and last != "File" and _depends_on_sample(site):
                 return
             least = Heat.ELEMENT
         yield Found(site.node, f"`{look.source(site.node)}` reads a file each time", least=least)

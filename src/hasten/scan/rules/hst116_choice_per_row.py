@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import SAMPLE_FUNCTIONS, Heat
-from hasten.scan.look import Look, called_name, is_constant, keyword, names_in
+from hasten.scan.look import Look, argument, called_name, is_constant, keyword, names_in
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import decodes, in_dataset
+from hasten.scan.samples import counts_rows, decodes, in_dataset
 
 DRAWS_NUMBER = ("randint", "integers", "randrange")
 MOST = 2
@@ -65,6 +65,13 @@ import random
 import numpy as np
 from torch.utils.data import Dataset
 
+class Pairing:
+    def next_batch(self):
+        rows = []
+        for _ in range(self.batch_size):
+            rows.append(self.x[np.random.choice(self.rows, 2, replace=False)])  # !
+        return np.array(rows)
+
 def negatives(users, seen, count):
     found = []
     for user in users:
@@ -97,6 +104,8 @@ def train(model, loader, groups):
     order = np.random.choice(groups, 100, replace=False)
     for x in loader:
         rows = np.random.choice(groups, len(x))
+        for group in groups:
+            rows += random.sample(group, k=len(group))
         model(x[rows], order).backward()
 """,
         """\
@@ -126,17 +135,39 @@ class Mixtures(Dataset):
             return
         if look.value(call.args[0], site).kind == "number" or _chooses_from_few(call.args[0]):
             return
-        if decodes(site.function, look):
+        if _takes_all(call) or decodes(site.function, look):
             return
         if is_constant(keyword(call, "replace"), value=False):
-            if not in_dataset(site):  # said of all places by HST132
+            if in_dataset(site):
+                least: Heat | None = Heat.ONCE
+            elif _makes_batch(site, look):
+                least = None
+            else:  # said of all places by HST132
                 return
-            least: Heat | None = Heat.ONCE
         else:
             if look.local(site).inner == 0:
                 return
             least = None
         yield Found(call, f"`{look.source(call.func)}` is called once a row", least=least)
+
+
+def _takes_all(call: ast.Call) -> bool:
+    """``random.sample(rows, k=len(rows))``, which shuffles."""
+    count = argument(call, 1, "k")
+    match count:
+        case ast.Call(func=ast.Name(id="len"), args=[held]):
+            return ast.dump(held) == ast.dump(call.args[0])
+    return False
+
+
+def _makes_batch(site: Site, look: Look) -> bool:
+    """Whether a loop draws for each row of a batch."""
+    return any(
+        isinstance(over := loop.header()[1], ast.Call)
+        and called_name(over) == "range"
+        and counts_rows(over, site.function, look)
+        for loop in look.loops(site)
+    )
 
 
 def _draws_until_new(site: Site) -> bool:

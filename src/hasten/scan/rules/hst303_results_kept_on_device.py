@@ -10,7 +10,7 @@ from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.models import model_behind
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_given
+from hasten.scan.trace import last_given, last_name
 
 MADE_SMALL = ("cpu", "numpy", "item", "tolist", "mean", "sum", "argmax", "len", "log_prob")
 """What leaves nothing on the device, or little."""
@@ -52,6 +52,9 @@ def predict(model, loader):
             results.append(out.cpu())
             score = model(x).mean()
             layers.append(score)
+            error = model(x)
+            error = torch.mean(error)
+            layers.append(error)
     return results
 
 def train(model, loader, optimizer):
@@ -67,6 +70,8 @@ def train(model, loader, optimizer):
         if site.loop is None or not site.node.args:
             return
         kept = site.node.args[0]
+        if _is_small(kept, site):
+            return
         if is_fallback(site) or not (look.without_grad(site) or _is_detached(kept, site)):
             return
         holder = receiver(site.node)
@@ -77,6 +82,11 @@ def train(model, loader, optimizer):
 
     def _over_data(self, site: Site, look: Look) -> bool:
         return any(look.heats.kind_of(each) is Heat.STEP for each in look.loops(site))
+
+
+def _is_small(node: ast.expr, site: Site) -> bool:
+    """Whether it is a loss, or a name that was last given one number."""
+    return "loss" in last_name(node) or called_name(last_given(node, site.function)) in MADE_SMALL
 
 
 def _is_detached(node: ast.expr, site: Site) -> bool:
