@@ -78,7 +78,7 @@ SELDOM = re.compile(
 )
 """How functions are called that a program calls now and then, tensors or not."""
 COLLATE = re.compile(r"collate")
-DRAWS = words("sample sample_batch sample_indices sample_index get_batch")
+DRAWS = re.compile(r"^_*(sample|draw|fetch|get_(mini_?)?batch)|priorit")
 REPLAYS = re.compile(r"(Buffer|Memory|Storage)$|Replay")
 TRANSFORM_OWNERS = re.compile(
     r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer|[Pp]rocessor)$"
@@ -114,7 +114,7 @@ class Heats:
             return Heat.STEP
         if owner is not None and name == "__next__":
             return Heat.STEP
-        if owner is not None and name in DRAWS and REPLAYS.search(owner.name):
+        if owner is not None and DRAWS.search(name) and REPLAYS.search(owner.name):
             return Heat.STEP
         if owner is not None and name == "__call__":
             if TRANSFORM_OWNERS.search(owner.name):

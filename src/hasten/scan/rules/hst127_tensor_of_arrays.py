@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, assigned, called_name, is_said_above
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import root_name
@@ -63,8 +63,9 @@ def statistics(batch):
         if not isinstance(first, ast.Name | ast.ListComp) or not look.is_of_torch(site.node):
             return
         if isinstance(first, ast.ListComp) and _takes_parts(first) and not look.prepares_data(site):
-            message = f"`{look.source(first)}` is read from Python objects, one by one"
-            yield Found(site.node, message, least=Heat.STEP)
+            if not is_said_above(site):
+                message = f"`{look.source(first)}` is read from Python objects, one by one"
+                yield Found(_place(site), message, least=Heat.STEP)
             return
         value = look.value(first, site)
         if value.kind != "list":
@@ -83,6 +84,11 @@ def statistics(batch):
             for each in site.function.calls
             if len(each.node.args) == 1
         )
+
+
+def _place(site: Site) -> ast.AST:
+    """The statement where it makes a dict of several."""
+    return site.statement if isinstance(assigned(site), ast.Dict) else site.node
 
 
 def _takes_parts(made: ast.ListComp) -> bool:

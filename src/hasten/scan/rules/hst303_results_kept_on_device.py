@@ -1,6 +1,7 @@
 """Results of a whole data set, collected on the device."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_given, last_name
 
+LITTLE = re.compile(r"loss|critic|latent|represent|^(z|v|v_s|values?|codes?|reps?|mus?)(_|\d|$)")
 MADE_SMALL = ("cpu", "numpy", "item", "tolist", "mean", "sum", "argmax", "len", "log_prob")
 """What leaves nothing on the device, or little."""
 
@@ -45,7 +47,7 @@ def sample(decoder, batches):
 import torch
 
 def predict(model, loader):
-    results, layers = [], []
+    results, layers, codes = [], [], []
     with torch.no_grad():
         for x in loader:
             out = model(x)
@@ -55,6 +57,8 @@ def predict(model, loader):
             error = model(x)
             error = torch.mean(error)
             layers.append(error)
+            z = encoder(x)
+            codes.append(z)
     return results
 
 def train(model, loader, optimizer):
@@ -85,8 +89,11 @@ def train(model, loader, optimizer):
 
 
 def _is_small(node: ast.expr, site: Site) -> bool:
-    """Whether it is a loss, or a name that was last given one number."""
-    return "loss" in last_name(node) or called_name(last_given(node, site.function)) in MADE_SMALL
+    """Whether it is called as a loss, a value or a code of few numbers is, or was last given one
+    number."""
+    if any(LITTLE.search(last_name(each)) for each in (node, receiver(site.node))):
+        return True
+    return called_name(last_given(node, site.function)) in MADE_SMALL
 
 
 def _is_detached(node: ast.expr, site: Site) -> bool:
