@@ -1,5 +1,7 @@
 """Words of torch, NumPy and pandas, and what they give back. Facts only: no logic."""
 
+import re
+
 
 def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -60,6 +62,9 @@ DRAWN_WITH = {
     "integers": 2, "uniform": 2, "normal": 2, "binomial": 2, "beta": 2, "geometric": 1,
 }  # fmt: skip
 """Functions of ``numpy.random``: with how many arguments at most they draw one number."""
+
+GENERATORS = re.compile(r"(^|[._])(rng|random_state|rand_state|np_random|RandomState)$")
+"""How generators of NumPy are called."""
 
 OPTIMIZERS = words(
     "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD Rprop LBFGS SparseAdam"

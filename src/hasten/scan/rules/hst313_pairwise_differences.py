@@ -1,6 +1,7 @@
 """All differences of all pairs, held as one tensor."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -8,11 +9,16 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_given, operands
+from hasten.scan.trace import last_given, last_name, operands
 
 POWERS = ("pow", "abs", "square")
 NORMS = ("norm", "vector_norm")
 SUMS = ("sum", "mean")
+INNER = ("Constant(value=1)", "Constant(value=2)", "1")
+CENTRES = re.compile(
+    r"cent(er|re|roid)s?$|means?$|clusters?$|prototypes?$|codebook|anchors?$|protos?$"
+)
+"""What there are several of that rows are compared with, each a row itself."""
 EXPANDS = ("expand", "repeat", "expand_as")
 COMPARES = ("cosine_similarity", "pairwise_distance")
 
@@ -53,6 +59,10 @@ def kernel(x: torch.Tensor, y: torch.Tensor, gamma: float):
     l2 = ((x[None, :, :] - y[:, None, :]) ** 2).sum(2)  # !
     return torch.exp(-gamma * l2)
 
+class Clusters(torch.nn.Module):
+    def forward(self, x):
+        return torch.sum((x.unsqueeze(1) - self.centers) ** 2, dim=-1)  # !
+
 def similarities(a: torch.Tensor, b: torch.Tensor):
     return F.cosine_similarity(a.unsqueeze(1), b.unsqueeze(0), dim=-1)  # !
 """,
@@ -63,7 +73,9 @@ class Kernel(torch.nn.Module):
     def forward(self, x, y, centre):
         wide = (x.unsqueeze(-1) - y.unsqueeze(-1)).pow(2)
         moved = x.unsqueeze(1) - y.unsqueeze(0)
-        return torch.cdist(x, y), (x - centre.unsqueeze(0)).pow(2), wide, moved.sum(-1), moved.abs()
+        scaled = (x.unsqueeze(1) - self.offset).pow(2).sum(-1)
+        near = (x - centre.unsqueeze(0)).pow(2)
+        return torch.cdist(x, y), near, wide, moved.sum(-1), moved.abs(), scaled
 """,
     )
 
@@ -100,7 +112,13 @@ def _difference(node: ast.expr | None, function: Function, is_power: bool) -> as
 def _are_paired(left: ast.expr, right: ast.expr, function: Function) -> bool:
     """Whether each has a dimension where the other has one of size 1."""
     one, other = (_lift(last_given(each, function) or each) for each in (left, right))
-    return bool(one) and bool(other) and one != other
+    if one and other:
+        return one != other
+    return (
+        one in INNER
+        and isinstance(right, ast.Name | ast.Attribute)
+        and CENTRES.search(last_name(right)) is not None
+    )
 
 
 def _lift(node: ast.expr) -> str:
