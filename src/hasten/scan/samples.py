@@ -78,15 +78,12 @@ MEDIA = words(
 def decodes(function: Function, look: Look) -> bool:
     """Whether it reads or transforms images, sound or other files, beside which the rest takes no
     time; also by a function of its own file."""
-    return any(
-        _decodes(each.node, look)
-        or any(
-            _decodes(inner.node, look)
-            for own in own_functions(each.node, function, look)
-            for inner in own.calls
-        )
-        for each in function.calls
-    )
+    for each in function.calls:
+        own = next(own_functions(each.node, function, look), None)
+        asked = [each] if own is None else own.calls
+        if any(_decodes(inner.node, look) for inner in asked):
+            return True
+    return False
 
 
 def _decodes(call: ast.Call, look: Look) -> bool:
@@ -127,6 +124,20 @@ def indexed_only(function: Function | None) -> ast.Subscript | None:
                     return None
                 first = first or (node if _names(node.slice, index) else None)
     return first
+
+
+TAKES_ROW = re.compile(r"(^|_)(indexing|take|index_select|get_row|select_rows?|row_at)$")
+
+
+def indexed_by_call(function: Function) -> Iterator[ast.Call]:
+    """Calls of a ``__getitem__`` that take a row out of an attribute: ``safe_indexing(x, i)``."""
+    index = _index_of(function)
+    for site in function.calls:
+        call = site.node
+        if not TAKES_ROW.search(called_name(call)):
+            continue
+        if any(isinstance(each, ast.Name) and each.id == index for each in call.args):
+            yield call
 
 
 def _only_converts(call: ast.Call) -> bool:

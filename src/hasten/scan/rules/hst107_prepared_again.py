@@ -28,6 +28,7 @@ FITTED = re.compile(
     re.IGNORECASE,
 )
 """What is called as the transformers of scikit-learn are."""
+MOLECULES = re.compile(r"^(MolFrom\w+|mol_from_\w+|smiles2graph|smiles_to_graph|from_smiles)$")
 NOT_OWN = ("torch.", "numpy.")
 INDICES = frozenset(("idx", "index", "i", "item", "ix", "indices"))
 
@@ -65,6 +66,10 @@ class Series(Dataset):
 
 def collate(rows):
     return build_graph(rows)  # !
+
+class Molecules(Dataset):
+    def __getitem__(self, idx):
+        return featurize(Chem.MolFromSmiles(self.smiles[idx]))  # !
 
 class Tables(Dataset):
     def __getitem__(self, idx):
@@ -108,6 +113,9 @@ class Series(Dataset):
             if _is_fitted(site.node):
                 what = look.source(site.node.func)
                 yield Found(site.statement, f"`{what}` is given one sample at a time, each epoch")
+            elif MOLECULES.search(called_name(site.node)):
+                name = called_name(site.node)
+                yield Found(site.statement, f"`{name}` reads the same molecule again each epoch")
         if decodes(function, look):
             return
         for site in function.calls:
