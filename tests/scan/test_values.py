@@ -311,3 +311,30 @@ def draw(rows):
     asked = rows
 """
     assert value_of(text) == Value("tensor", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("drawn", "kind"),
+    [
+        ("np.random.randint(n)", "number"),
+        ("np.random.rand()", "number"),
+        ("np.random.randint(0, n, 8)", "array"),
+        ("np.random.normal(size=n)", "array"),
+        ("np.random.permutation(n)", "array"),
+    ],
+)
+def test_what_is_drawn_without_a_size_is_a_number(drawn: str, kind: str) -> None:
+    text = f"import numpy as np\ndef step(n):\n    asked = {drawn}"
+    assert value_of(text).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("drawn", "kind"),
+    [
+        ("rng.randint(9, size=8)", "array"),
+        ("self.rng.integers(9)", "number"),
+        ("self.sampler.choice(9, 2)", "unknown"),
+    ],
+)
+def test_what_a_generator_draws_is_known_by_its_name(drawn: str, kind: str) -> None:
+    assert value_of(f"def step(self, rng):\n    asked = {drawn}").kind == kind

@@ -63,6 +63,10 @@ STEP_FUNCTIONS = words(
     " on_train_batch_end on_train_batch_start on_batch_end on_batch_begin on_step_end"
     " training_step_end on_validation_batch_end batch_step _train_step process_batch"
 )
+MAKES_BATCH = re.compile(
+    r"^_*(get|make|next|sample|generate|gen|create|build|draw|fetch|form)_(mini_?)?batch$"
+    r"|^_*(mini_?)?batch_(generation|sampling)$"
+)
 SAMPLE_FUNCTIONS = frozenset(("__getitem__", "__getitems__", "load_item", "load_sample"))
 LOSSES = re.compile(r"(^|_)(loss|losses|criterion|accuracy|penalty)(_|$)")
 SELDOM = re.compile(
@@ -82,8 +86,8 @@ FOLLOWS = re.compile(
 AVERAGES = re.compile(r"EMA|Ema(?![a-z])|MovingAverage|AveragedModel")
 OPTIMIZERS = re.compile(rf"Optimizer$|(^|\.)optim(izers?)?\.({'|'.join(sorted(OPTIMIZER_NAMES))})$")
 COLLATE = re.compile(r"collate")
-DRAWS = words("sample sample_batch sample_indices sample_index get_batch")
-REPLAYS = re.compile(r"(Buffer|Memory|Replay)$")
+DRAWS = re.compile(r"^_*(sample|draw|fetch|get_(mini_?)?batch)|priorit")
+REPLAYS = re.compile(r"(Buffer|Memory|Storage)$|Replay")
 TRANSFORM_OWNERS = re.compile(
     r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer|[Pp]rocessor)$"
 )
@@ -110,11 +114,15 @@ class Heats:
             return Heat.STEP
         if owner is not None and name in SAMPLE_FUNCTIONS:
             return Heat.ELEMENT
+        if owner is not None and name == "get" and {"len", "__len__"} & owner.methods.keys():
+            return Heat.ELEMENT if owner.bases and owner.bases[0].endswith("Dataset") else Heat.ONCE
+        if MAKES_BATCH.search(name):
+            return Heat.STEP
         if COLLATE.search(name) and name != "__init__":
             return Heat.STEP
         if owner is not None and name == "__next__":
             return Heat.STEP
-        if owner is not None and name in DRAWS and REPLAYS.search(owner.name):
+        if owner is not None and DRAWS.search(name) and REPLAYS.search(owner.name):
             return Heat.STEP
         if owner is not None and name == "__call__":
             if TRANSFORM_OWNERS.search(owner.name):

@@ -178,8 +178,9 @@ class Look:
             return False
         for each in asked:
             match each:
-                case ast.BinOp(op=ast.Mod()):
-                    return not any(map(_trains, node.body))
+                case ast.BinOp(op=ast.Mod(), right=period):
+                    if _is_long(period):
+                        return not any(map(_trains, node.body))
                 case ast.Call():
                     if called_name(each) in FINITE:
                         return True
@@ -223,23 +224,55 @@ def _asked(test: ast.expr) -> Iterator[ast.AST]:
         open_ += ast.iter_child_nodes(each)
 
 
+OFTEN = 8
+"""What runs once in fewer turns does not run rarely."""
+
+
+def _is_long(period: ast.expr) -> bool:
+    """Unless it is a number, which is small."""
+    if not isinstance(period, ast.Constant) or not isinstance(period.value, int):
+        return True
+    return period.value >= OFTEN
+
+
 def _trains(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and called_name(statement.value) in STEPS
 
 
 def _happens_once(node: ast.If) -> bool:
-    """``if self.first is None: self.first = ...``"""
+    """``if self.first is None: self.first = ...`` and ``if not hasattr(self, "first"): ...``"""
     match node.test:
-        case ast.Compare(
-            left=ast.Attribute(attr=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]
-        ):
-            return any(
-                isinstance(target, ast.Attribute) and target.attr == name
-                for statement in node.body
-                if isinstance(statement, ast.Assign)
-                for target in statement.targets
+        case (
+            ast.Compare(
+                left=ast.Attribute(attr=name),
+                ops=[ast.Is()],
+                comparators=[ast.Constant(value=None)],
             )
+            | ast.UnaryOp(
+                op=ast.Not(),
+                operand=ast.Call(
+                    func=ast.Name(id="hasattr"), args=[_, ast.Constant(value=str(name))]
+                )
+                | ast.Attribute(attr=name),
+            )
+        ):
+            return any(_sets(name, statement) for statement in node.body)
     return False
+
+
+def _sets(name: str, statement: ast.stmt) -> bool:
+    """Whether it gives an attribute of the name a value, or asks ``self`` to prepare something."""
+    match statement:
+        case ast.Assign(targets=targets):
+            return any(isinstance(each, ast.Attribute) and each.attr == name for each in targets)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=called))):
+            return PREPARES.search(called) is not None
+    return False
+
+
+PREPARES = re.compile(
+    r"^_*(lazy_?)?(set_?up|init|initiali[sz]e|open|load|build|prepare|create|read)"
+)
 
 
 def _begins(node: ast.If, site: Site) -> bool:

@@ -30,6 +30,12 @@ def is_model_call(call: ast.Call, function: Function, look: Look) -> bool:
     if isinstance(called, ast.Attribute) and called.attr.startswith("forward"):
         base = called.value
         return last_name(base) == "self" or look.values.of(base, function).kind == "module"
+    if (
+        isinstance(called, ast.Attribute)
+        and LAYERS.search(called.attr)
+        and look.values.of(called.value, function).kind == "module"
+    ):
+        return True
     return is_own_attribute(called) and _holds_layer(last_name(called), function)
 
 

@@ -28,7 +28,8 @@ CONVERTS = words(
     "tensor as_tensor from_numpy FloatTensor LongTensor Tensor IntTensor array asarray float long"
     " int bool half double to astype toarray todense items keys squeeze unsqueeze view reshape"
     " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div"
-    " divmod min max abs slice sqrt exp log log1p clip nan_to_num"
+    " divmod min max abs slice sqrt exp log log1p clip nan_to_num transpose permute swapaxes"
+    " moveaxis expand_dims ascontiguousarray hasattr any all str stack hstack append update"
 )
 """Calls that a sample goes through unchanged but for its type."""
 TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image", "caption", "url")
@@ -77,15 +78,12 @@ MEDIA = words(
 def decodes(function: Function, look: Look) -> bool:
     """Whether it reads or transforms images, sound or other files, beside which the rest takes no
     time; also by a function of its own file."""
-    return any(
-        _decodes(each.node, look)
-        or any(
-            _decodes(inner.node, look)
-            for own in own_functions(each.node, function, look)
-            for inner in own.calls
-        )
-        for each in function.calls
-    )
+    for each in function.calls:
+        own = next(own_functions(each.node, function, look), None)
+        asked = [each] if own is None else own.calls
+        if any(_decodes(inner.node, look) for inner in asked):
+            return True
+    return False
 
 
 def _decodes(call: ast.Call, look: Look) -> bool:
@@ -126,6 +124,20 @@ def indexed_only(function: Function | None) -> ast.Subscript | None:
                     return None
                 first = first or (node if _names(node.slice, index) else None)
     return first
+
+
+TAKES_ROW = re.compile(r"(^|_)(indexing|take|index_select|get_row|select_rows?|row_at)$")
+
+
+def indexed_by_call(function: Function) -> Iterator[ast.Call]:
+    """Calls of a ``__getitem__`` that take a row out of an attribute: ``safe_indexing(x, i)``."""
+    index = _index_of(function)
+    for site in function.calls:
+        call = site.node
+        if not TAKES_ROW.search(called_name(call)):
+            continue
+        if any(isinstance(each, ast.Name) and each.id == index for each in call.args):
+            yield call
 
 
 def _only_converts(call: ast.Call) -> bool:
@@ -221,7 +233,8 @@ class LoaderCall:
         workers = argument(self.call, 5, "num_workers")
         if workers is None or is_constant(workers, 0):
             return None if takes_batches or self.is_innocent else "no workers"
-        if keyword(self.call, "persistent_workers") is None:
+        kept = keyword(self.call, "persistent_workers")
+        if kept is None or is_constant(kept, value=False):
             return "restarted"
         return "unpinned" if argument(self.call, 7, "pin_memory") is None else None
 
@@ -246,7 +259,9 @@ def read_loader(site: Site, look: Look) -> LoaderCall | None:
     return LoaderCall(
         call,
         dataset,
-        in_memory=dataset == "TensorDataset" or _only_indexes(dataset, look),
+        in_memory=dataset == "TensorDataset"
+        or look.value(given, site).kind in ("array", "tensor")
+        or _only_indexes(dataset, look),
         is_innocent=_needs_no_workers(call, dataset, site, look),
     )
 
@@ -342,9 +357,14 @@ ROWS = re.compile(
 )
 
 
-def counts_rows(over: ast.Call) -> bool:
-    """``range(len(x))``, ``range(x.shape[0])``, ``range(n_samples)`` and the like."""
-    return bool(over.args) and any(_is_count(each) for each in walk(over.args[-1]))
+def counts_rows(over: ast.Call, function: Function, look: Look) -> bool:
+    """``range(len(x))``, ``range(x.shape[0])``, ``range(n_samples)`` and the like, also where a
+    name was given such a count."""
+    if not over.args:
+        return False
+    last = over.args[-1]
+    given = look.values.given(last, function) if isinstance(last, ast.Name) else None
+    return any(_is_count(each) for each in (*walk(last), *(walk(given) if given else ())))
 
 
 def _is_count(node: ast.AST) -> bool:

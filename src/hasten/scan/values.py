@@ -264,6 +264,10 @@ class Values:
                 return HOST_TENSOR
             if name in vocabulary.ONLY_TENSORS_HAVE:
                 base = TENSOR
+            if name in vocabulary.DRAWN_WITH and vocabulary.GENERATORS.search(
+                dotted.rpartition(".")[0]
+            ):
+                return NUMBER if _draws_number(node, name) else ARRAY
         match base.kind:
             case "tensor":
                 return _of_tensor_method(base, name, node)
@@ -327,7 +331,8 @@ class Values:
         if last == "SummaryWriter":
             return Value("writer")
         if dotted.startswith(("numpy.", "np.", "scipy.sparse.")):
-            return ARRAY
+            is_drawn = module.endswith(".random") and _draws_number(node, last)
+            return NUMBER if is_drawn else ARRAY
         if dotted.startswith(("pandas.", "pd.")) or (
             last in vocabulary.FRAMES and "." not in dotted
         ):
@@ -489,6 +494,14 @@ class Values:
             case "module":
                 return Value("module")
         return UNKNOWN
+
+
+def _draws_number(node: ast.Call, name: str) -> bool:
+    """``np.random.randint(n)``: one number, where no size is given."""
+    if any(word.arg == "size" for word in node.keywords):
+        return False
+    most = vocabulary.DRAWN_WITH.get(name)
+    return most is not None and len(node.args) <= most
 
 
 def _of_constant(node: ast.Constant) -> Value:

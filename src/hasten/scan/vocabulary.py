@@ -1,5 +1,7 @@
 """Words of torch, NumPy and pandas, and what they give back. Facts only: no logic."""
 
+import re
+
 
 def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -61,6 +63,15 @@ LAUNCH_NOTHING = words(
 ATTRIBUTES_OF_TENSORS = words("T mT H grad data real imag")
 PARTS_OF_RESULTS = ("loss", "logits", "output", "scores", "hidden_state", "values", "indices")
 """How attributes end of what models and ``torch.max`` give, where they are tensors."""
+
+DRAWN_WITH = {
+    "rand": 0, "randn": 0, "random": 0, "random_sample": 0, "choice": 1, "randint": 2,
+    "integers": 2, "uniform": 2, "normal": 2, "binomial": 2, "beta": 2, "geometric": 1,
+}  # fmt: skip
+"""Functions of ``numpy.random``: with how many arguments at most they draw one number."""
+
+GENERATORS = re.compile(r"(^|[._])(rng|random_state|rand_state|np_random|RandomState)$")
+"""How generators of NumPy are called."""
 
 OPTIMIZERS = words(
     "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD Rprop LBFGS SparseAdam"

@@ -35,7 +35,8 @@ from torch.utils.data import DataLoader, TensorDataset
 def loaders(x, y):
     dataset = TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
     train = DataLoader(dataset, batch_size=64, shuffle=True)  # !
-    return train, DataLoader(TensorDataset(x), batch_size=64, num_workers=4)  # !
+    rows = DataLoader(torch.from_numpy(x).float(), batch_size=64)  # !
+    return train, rows, DataLoader(TensorDataset(x), batch_size=64, num_workers=4)  # !
 """,
         """\
 import torch

@@ -8,7 +8,7 @@ from typing import ClassVar
 from hasten.records.scan import Fix, Severity
 from hasten.scan.edits import add_keyword, fix_of
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, argument, called_name
+from hasten.scan.look import Look, argument, called_name, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import LoaderCall, LoaderTrouble, read_loader
@@ -53,6 +53,11 @@ class Data:
 
     def train_dataloader(self):
         return DataLoader(self.train_set, pin_memory=True, num_workers=8)  # !
+
+    def val_dataloader(self):
+        return DataLoader(  # !
+            self.valid_set, pin_memory=True, num_workers=8, persistent_workers=False
+        )
 """,
         """\
 import torch
@@ -109,6 +114,8 @@ def _fix(loader: LoaderCall, look: Look) -> Fix | None:
     if loader.trouble == "unpinned":
         about = "Pins the batches: it takes memory of the host that cannot be swapped."
         return fix_of("unsafe", about, add_keyword(look.lines, loader.call, "pin_memory", "True"))
+    if keyword(loader.call, "persistent_workers") is not None:
+        return None
     workers = argument(loader.call, 5, "num_workers")
     if isinstance(workers, ast.Constant):
         kept = "True"

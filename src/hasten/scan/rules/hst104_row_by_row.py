@@ -9,7 +9,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import indexed_only, sample_methods
+from hasten.scan.samples import decodes, indexed_by_call, indexed_only, sample_methods
 
 
 class RowByRow(Rule):
@@ -76,6 +76,12 @@ class Plain:
             return torch.tensor(self.x[idx, :])  # !
         return torch.tensor(self.x[idx, :]), self.y[idx]
 
+class Any(Dataset):
+    def __getitem__(self, i):
+        x, y = self.x, self.y
+        row = safe_indexing(x, i)  # !
+        return self.prepare(row, np.take(self.y, i, axis=0))  # !
+
 class Scaled(Dataset):
     def __getitem__(self, idx):
         if torch.is_tensor(idx):
@@ -91,6 +97,10 @@ from torch.utils.data import Dataset
 class Images(Dataset):
     def __getitem__(self, index):
         return self.transform(load(self.paths[index])), self.y[index]
+
+class Shown(Dataset):
+    def __getitem__(self, index):
+        return self.transform(index_image(self.image, index))
 
 class Texts(Dataset):
     def __getitem__(self, index):
@@ -117,9 +127,13 @@ class Batches(Dataset):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         for method in sample_methods(site, look):
             owner = method.owner
-            first = indexed_only(method)
-            if first is None or owner is None or "__getitems__" in owner.methods:
+            if owner is None or "__getitems__" in owner.methods:
                 continue
-            yield Found(
-                first, f"`{owner.name}` gives one row of `{look.source(first.value)}` a call"
-            )
+            first = indexed_only(method)
+            if first is not None:
+                held = look.source(first.value)
+                yield Found(first, f"`{owner.name}` gives one row of `{held}` a call")
+            elif not decodes(method, look):
+                for call in indexed_by_call(method):
+                    message = f"`{look.source(call.func)}` takes one row out of what is in memory"
+                    yield Found(call, message)

@@ -1,12 +1,13 @@
 """Whole files that are read in a hot place."""
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
-from hasten.scan.outline import Site
+from hasten.scan.look import Look, called_name, keyword
+from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import in_dataset
 from hasten.scan.trace import names
@@ -15,6 +16,7 @@ from hasten.scan.vocabulary import words
 TEXT = words("read_csv read_json read_excel read_table loadtxt genfromtxt yaml.load safe_load")
 """What takes far longer to parse than to keep: also for a data set's sample."""
 MODULES = words("torch pickle json joblib yaml np numpy nib nibabel librosa torchaudio Image PIL")
+LISTS = ("listdir", "scandir", "glob", "rglob")
 STATE = re.compile(r"check_?point|ckpt|weights|state|resume|model", re.IGNORECASE)
 
 
@@ -35,7 +37,8 @@ class FileRead(Rule):
     calls = (
         "imread", "read_image", "ReadImage", "open", "load", "loadtxt", "genfromtxt", "loadmat",
         "read_csv", "read_parquet", "read_json", "read_excel", "read_feather", "read_pickle",
-        "read_table", "File", "safe_load", "decode_image", "decode_jpeg", "imdecode",
+        "read_table", "File", "safe_load", "decode_image", "decode_jpeg", "imdecode", "listdir",
+        "scandir", "glob", "rglob",
     )  # fmt: skip
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
@@ -58,6 +61,11 @@ def train(model, files, batch_size):
             model(x, mask, image)
 """,
         """\
+import glob
+import os
+import pickle
+
+import h5py
 import pandas as pd
 import torch
 from torch.utils.data import Dataset
@@ -69,9 +77,29 @@ class Tables(Dataset):
 class Stored(Dataset):
     def __getitem__(self, index):
         return torch.load(self.path)[index]  # !
+
+class Frames(Dataset):
+    def __getitem__(self, index):
+        with h5py.File(self.paths[index], "r") as file:  # !
+            return file["frame"][:]
+
+class Folder(Dataset):
+    def __getitem__(self, index):
+        name = sorted(os.listdir(self.root))[index]  # !
+        return torch.load(name), glob.glob(f"{self.root}/*.png")[index]  # !
+
+class Pickled(Dataset):
+    def __getitem__(self, index):
+        with open(self.path, "rb") as file:
+            rows = pickle.load(file)  # !
+        return rows[index], pickle.load(open(self.labels, "rb"))[index]  # !
 """,
         """\
+import os
+import pickle
+
 import cv2
+import pandas as pd
 import torch
 from torch.utils.data import Dataset
 
@@ -83,8 +111,18 @@ class Images(Dataset):
         return cv2.imread(self.files[index])
 
 class Stored(Dataset):
+    def __init__(self, root):
+        self.paths = os.listdir(root)
+
     def __getitem__(self, index):
-        return torch.load(self.paths[index])
+        return torch.load(self.paths[index]), os.listdir(self.folders[index])
+
+class Table(Dataset):
+    def __getitem__(self, index):
+        if not hasattr(self, "table"):
+            self.table = pd.read_csv(self.path)
+        with open(self.paths[index], "rb") as file:
+            return pickle.load(file), self.table, pd.read_csv(self.path, nrows=0)
 
 def train(model, loader, path):
     for step, batch in enumerate(loader):
@@ -101,16 +139,23 @@ def train(model, loader, path):
         called = look.dotted(site.node.func)
         module, _, last = called.rpartition(".")
         owner = module.rpartition(".")[2]
+        if last in LISTS:
+            if in_dataset(site) and site.node.args and not _depends_on_sample(site):
+                message = f"`{look.source(site.node)}` lists the folder for each sample"
+                yield Found(site.node, message, least=Heat.ELEMENT)
+            return
         if not called or (last in ("load", "open") and owner not in MODULES):
             return
         if site.function.last_name in self.calls:  # its caller is named
             return
         if not site.node.args or STATE.search(look.source(site.node)):
             return
+        if _reads_little(site.node):
+            return
         least = None
         if in_dataset(site):
             is_text = last in TEXT or f"{owner}.{last}" in TEXT
-            if not is_text and _depends_on_sample(site):
+            if not is_text and last != "File" and _depends_on_sample(site):
                 return
             least = Heat.ELEMENT
         yield Found(site.node, f"`{look.source(site.node)}` reads a file each time", least=least)
@@ -118,4 +163,20 @@ def train(model, loader, path):
 
 def _depends_on_sample(site: Site) -> bool:
     """Whether another sample has another file: to read it is the work itself."""
-    return any(each != "self" for each in names(site.node.args[0]))
+    read = _opened(site.node.args[0], site.function)
+    return any(each != "self" for each in names(read))
+
+
+def _opened(node: ast.expr, function: Function) -> ast.expr:
+    """What ``open`` was given, also where a ``with`` gave the file a name; else the node."""
+    if isinstance(node, ast.Name):
+        node = next((each.value for each in function.bindings.get(node.id, ()) if each.value), node)
+    if isinstance(node, ast.Call) and called_name(node) == "open" and node.args:
+        return node.args[0]
+    return node
+
+
+def _reads_little(call: ast.Call) -> bool:
+    """``nrows=0``: only the names of the columns."""
+    rows = keyword(call, "nrows")
+    return isinstance(rows, ast.Constant) and rows.value in (0, 1)

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from hasten.records.scan import Severity
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import decodes, is_dataset
+from hasten.scan.trace import last_name
 
 PREPARES = re.compile(
     r"normali[sz]|standardi[sz]|process|prepare|featur|(^|_)(parse|fill|impute|encode|convert"
@@ -20,6 +21,14 @@ PREPARES = re.compile(
 RANDOM = re.compile(
     r"rand|aug|jitter|crop|flip|noise|mixup|drop|(^|_)sampl|file|path|key|dir|(compute|make|create)_mask"
 )
+TRANSFORMS = re.compile(r"^(fit_|inverse_)?transform(_sample|_row|_one)?$")
+FITTED = re.compile(
+    r"(scaler|encoder|preprocessor|vectori[sz]er|imputer|discreti[sz]er|binari[sz]er|normali[sz]er"
+    r"|pipeline|pca|binner)s?$",
+    re.IGNORECASE,
+)
+"""What is called as the transformers of scikit-learn are."""
+MOLECULES = re.compile(r"^(MolFrom\w+|mol_from_\w+|smiles2graph|smiles_to_graph|from_smiles)$")
 NOT_OWN = ("torch.", "numpy.")
 INDICES = frozenset(("idx", "index", "i", "item", "ix", "indices"))
 
@@ -57,6 +66,15 @@ class Series(Dataset):
 
 def collate(rows):
     return build_graph(rows)  # !
+
+class Molecules(Dataset):
+    def __getitem__(self, idx):
+        return featurize(Chem.MolFromSmiles(self.smiles[idx]))  # !
+
+class Tables(Dataset):
+    def __getitem__(self, idx):
+        row = self.scaler.transform(self.x[idx].reshape(1, -1))  # !
+        return torch.from_numpy(row)
 """,
         """\
 import torch
@@ -68,6 +86,7 @@ class Series(Dataset):
 
     def __getitem__(self, idx):
         x = random_resample(self.x[idx])
+        x = self.transform(x) + self.augment.transform(x)
         return x.normalize(), torch.nn.functional.one_hot(self.y[idx])
 
     def write(self, path):
@@ -90,6 +109,13 @@ class Series(Dataset):
                 yield from self._within(method, look)
 
     def _within(self, function: Function, look: Look) -> Iterator[Found]:
+        for site in function.calls:
+            if _is_fitted(site.node):
+                what = look.source(site.node.func)
+                yield Found(site.statement, f"`{what}` is given one sample at a time, each epoch")
+            elif MOLECULES.search(called_name(site.node)):
+                name = called_name(site.node)
+                yield Found(site.statement, f"`{name}` reads the same molecule again each epoch")
         if decodes(function, look):
             return
         for site in function.calls:
@@ -108,3 +134,10 @@ class Series(Dataset):
         base = called.value.id
         module = look.outline.imports.get(base, "torch")
         return base == "self" or not f"{module}.".startswith(NOT_OWN)
+
+
+def _is_fitted(call: ast.Call) -> bool:
+    """``self.scaler.transform(x)``: made for whole tables, with many checks at each call."""
+    return TRANSFORMS.search(called_name(call)) is not None and (
+        FITTED.search(last_name(receiver(call))) is not None
+    )

@@ -1,5 +1,6 @@
 """Text that is cut into tokens in a hot place."""
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import ClassVar
@@ -9,10 +10,14 @@ from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import decodes, in_dataset, runs_for_each
+from hasten.scan.trace import last_name
 
 TOKENIZER = re.compile(r"tokeni[sz]", re.IGNORECASE)
 WRAPPER = re.compile(r"^_*(batch_)?tokenize")
 """Names of functions that are asked to, and cannot do otherwise."""
+VOCABULARY = re.compile(
+    r"vocab|stoi|(word|token|char|tok|w|c)_?(2|to)_?(i|id|ids|ix|idx|index|num)$", re.IGNORECASE
+)
 TEXT_WORDS = frozenset(("text", "texts", "sentences", "return_tensors", "padding", "truncation"))
 
 
@@ -35,6 +40,8 @@ class TokenizedAgain(Rule):
         "tgt_tokenizer", "tokenizer_fn", "tokenize_fn", "_tokenizer", "_tokenize", "text_tokenizer",
         "encode",
     )  # fmt: skip
+    nodes = (ast.ListComp,)
+    mentions = ("token", "Token", "vocab", "word", "stoi")
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -73,6 +80,11 @@ class Noisy(Dataset):
 
     def __getitem__(self, index):
         return self.tokenizer.encode(self.texts[index])  # !
+
+class Words(Dataset):
+    def __getitem__(self, index):
+        words = self.texts[index].split()
+        return [self.vocab.get(word, 0) for word in words], [self.word2idx[w] for w in words]  # !
 """,
         """\
 from multiprocessing import Pool
@@ -103,6 +115,9 @@ def features(texts, tokenizer):
         print(tokenizer(texts[name]))
     return tokenizer.tokenize("a b"), [token.encode("utf-8") for token in texts]
 
+def ids(texts, vocab):
+    return [vocab[word] for text in texts for word in text.split()]
+
 class Texts(Dataset):
     def __init__(self, texts, tokenizer):
         self.ids = tokenizer(texts)
@@ -120,6 +135,11 @@ class Model(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if isinstance(site.node, ast.ListComp):
+            if _looks_up_words(site.node) and in_dataset(site):
+                message = "words are looked up one by one, for the same text again each epoch"
+                yield Found(site.node, message, least=Heat.ELEMENT)
+            return
         called = look.source(site.node.func)
         if not TOKENIZER.search(called) or WRAPPER.search(site.function.last_name):
             return
@@ -147,3 +167,11 @@ class Model(torch.nn.Module):
             )
         alike = look.calls_in(site.function, called_name(site.node))
         return next(alike).node is site.node and runs_for_each(site.function, look)
+
+
+def _looks_up_words(made: ast.ListComp) -> bool:
+    """``[vocab[word] for word in words]``, also with ``get``."""
+    match made.elt:
+        case ast.Subscript(value=table) | ast.Call(func=ast.Attribute(value=table, attr="get")):
+            return VOCABULARY.search(last_name(table)) is not None
+    return False

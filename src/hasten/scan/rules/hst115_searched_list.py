@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import COMPREHENSIONS, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
@@ -47,6 +47,14 @@ def unseen(items, column):
         if item not in known:  # !
             fresh.append(item)
     return fresh
+
+def words(texts):
+    known = []
+    for text in texts:
+        for word in text.split():
+            if word not in known:  # !
+                known.append(word)
+    return known
 
 def draw(groups, seen):
     while groups:
@@ -118,7 +126,19 @@ def draw(taken_set, count):
         given = look.values.given(node, site.function)
         if given is None or site.loop is None or given.lineno >= _outermost(site):
             return False
+        if isinstance(given, ast.List):
+            return not given.elts and _grows(node.id, site)
         return isinstance(given, ast.Call) and called_name(given) in LISTS
+
+
+def _grows(name: str, site: Site) -> bool:
+    """Whether the loop appends to it."""
+    return any(
+        called_name(each.node) == "append"
+        and last_name(receiver(each.node)) == name
+        and each.loop is site.loop
+        for each in site.function.calls
+    )
 
 
 def _outermost(site: Site) -> int:

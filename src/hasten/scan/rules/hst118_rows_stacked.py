@@ -13,10 +13,14 @@ from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_at, is_window, loop_over_data
 from hasten.scan.vocabulary import words
 
-STACKS = words("stack cat concat concatenate array asarray vstack hstack column_stack tensor")
+STACKS = words(
+    "stack cat concat concatenate array asarray vstack hstack column_stack tensor mean sum average"
+    " nanmean median std"
+)
 
 MAKES = words("load array asarray loadtxt fromfile frombuffer choice zeros ones full random")
 """What reads a file or makes an array of no array."""
+ALONG_AXIS = words("argsort sort argpartition argmax topk mean sum norm cumsum where intersect1d")
 PLACES = words("arange choice permutation unique linspace flip randperm flatnonzero argsort")
 
 
@@ -69,6 +73,13 @@ def spectra(x: np.ndarray):
         each = spectrum(x[i], 8)
         found.append(each)
     return np.stack(found)
+
+def precision(scores, truth, count):
+    found = []
+    for i in range(scores.shape[0]):  # !
+        best = np.argsort(-scores[i])[:count]
+        found.append(len(set(best) & set(truth[i])) / count)
+    return np.mean(found)
 
 def above(x, y, limit):
     kept, products = [], []
@@ -156,6 +167,8 @@ def read(paths, model, loader):
         made = _made_in(loop, value)
         if _is_of_counted(made, over, target.id) or _is_numeric(made, target.id, look):
             return True
+        if _ranks_row(loop, over, target.id, look):
+            return True
         if isinstance(made, ast.Call):
             return _is_given_row(made, target.id, site, look)
         return isinstance(value, ast.BinOp) and any(is_at(each, target.id) for each in walk(value))
@@ -181,6 +194,17 @@ def _is_numeric(value: ast.expr, place: str, look: Look) -> bool:
     if not look.dotted(value.func).startswith(("numpy.", "np.")):
         return False
     return any(is_at(each, place) for each in value.args)
+
+
+def _ranks_row(loop: Loop, over: ast.Call, place: str, look: Look) -> bool:
+    """Whether the turn sorts, ranks or sums a row of the array whose rows are counted, which
+    takes an axis: ``np.argsort(-scores[i])`` of ``range(scores.shape[0])``."""
+    return any(
+        called_name(each.node) in ALONG_AXIS
+        and look.dotted(each.node.func).startswith(("numpy.", "np.", "torch."))
+        and any(_is_of_counted(given, over, place) for given in each.node.args[:1])
+        for each in loop.calls
+    )
 
 
 def _is_given_row(call: ast.Call, place: str, site: Site, look: Look) -> bool:

@@ -24,6 +24,7 @@ READS = words("load loadtxt genfromtxt fromfile from_numpy choice permutation te
 COUNTS = ("range", "enumerate", "arange")
 PART = re.compile(r"^(c|ch|chan|channel|axis|dim|k|cls|slice_id|fold|head|layer|level)$")
 """How is called what counts a handful of large parts."""
+MADE_EMPTY = words("zeros ones empty full zeros_like ones_like full_like")
 PLAIN = words("len abs float int max min sum")
 
 
@@ -83,6 +84,24 @@ def codes(labels, classes, n_samples):
         found[i][labels[i]] = 1
     return found
 
+def neighbours(edges, count):
+    found = np.zeros((count, count))
+    for i, j in edges:  # !
+        found[i, j] = 1
+    return found
+
+def counts(classes, count):
+    found = np.zeros(count)
+    for each in classes:  # !
+        found[each] += 1
+    return found
+
+def dense(labels, classes):
+    found = np.zeros((len(labels), classes))
+    for place, label in enumerate(labels):  # !
+        found[place, label] = 1
+    return found
+
 def ranks(x: np.ndarray, table):
     found = np.empty(x.shape)
     for i, row in enumerate(x):  # !
@@ -117,7 +136,7 @@ def returns(rewards: np.ndarray, rate):
         found[i] = rewards[i] + rate * found[i + 1]
     return found
 
-def fill(x, models, paths):
+def fill(x, models, paths, groups):
     found = np.zeros((len(models), 3))
     for i in range(len(models)):
         found[i] = models[i].predict(x)
@@ -131,12 +150,24 @@ def fill(x, models, paths):
     names = {}
     for i in range(len(paths)):
         names[paths[i]] = i
+    counts = {}
+    for path in paths:
+        counts[path] = 0
+    for place, rows in enumerate(groups):
+        found[place, rows] = 1
+    order = np.zeros(len(paths))
+    for place, path in enumerate(paths):
+        order[place] = 1
     return found, images, names
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         node: ast.For = site.node
+        written = _put_by_targets(node)
+        if written is not None and self._is_filled_here(written, site, look):
+            yield Found(node, f"`{look.source(written)}` is set by a loop, one element at a time")
+            return
         over = bare(node.iter) if called_name(node.iter) in ("tqdm", "trange") else node.iter
         if not isinstance(over, ast.Call) or called_name(over) not in COUNTS:
             return
@@ -160,6 +191,16 @@ def fill(x, models, paths):
                     yield Found(node, f"`{name}` is computed by a Python loop, one row at a time")
                 return
 
+    def _is_filled_here(self, written: ast.Subscript, site: Site, look: Look) -> bool:
+        """Whether it is an array that the function has made, and the loop goes over much."""
+        made = look.values.given(written.value, site.function)
+        return (
+            isinstance(written.value, ast.Name)
+            and called_name(made) in MADE_EMPTY
+            and look.value(written.value, site).kind in ("array", "tensor")
+            and loop_over_data(site, look) is not None
+        )
+
     def _adds(
         self, statement: ast.AugAssign, over: ast.Call, place: str, site: Site, look: Look
     ) -> bool:
@@ -169,7 +210,7 @@ def fill(x, models, paths):
             isinstance(target, ast.Subscript)
             and isinstance(target.slice, ast.Subscript)
             and is_at(target.slice, place)
-            and counts_rows(over)
+            and counts_rows(over, site.function, look)
             and look.value(target.value, site).kind in ("array", "tensor")
             and loop_over_data(site, look) is not None
         )
@@ -186,7 +227,7 @@ def fill(x, models, paths):
             return False
         if look.value(_filled(target), site).kind not in ("array", "tensor"):
             return False
-        if called_name(over) == "enumerate" or not counts_rows(over):
+        if called_name(over) == "enumerate" or not counts_rows(over, site.function, look):
             return False
         if is_start_of_row(target, {place}):  # said by HST133 where it is hot
             return False
@@ -260,6 +301,27 @@ def fill(x, models, paths):
         if called in PLAIN:
             return True
         return look.value(receiver(call), site).kind in ("array", "tensor")
+
+
+def _put_by_targets(loop: ast.For) -> ast.Subscript | None:
+    """``found[i, j]`` of a loop that does nothing but ``found[i, j] = 1`` or ``found[i] += 1``,
+    where the loop gives the indices, each a single one, and more than the mere place."""
+    statement = loop.body[0]
+    if len(loop.body) > 1 or not isinstance(statement, ast.Assign | ast.AugAssign):
+        return None
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    if not isinstance(target, ast.Subscript) or not isinstance(
+        statement.value, ast.Constant | ast.Name
+    ):
+        return None
+    given = {each.id for each in walk(loop.target) if isinstance(each, ast.Name)}
+    if called_name(loop.iter) == "enumerate" and isinstance(loop.target, ast.Tuple):
+        given -= {each.id for each in loop.target.elts[:1] if isinstance(each, ast.Name)}
+    elif called_name(loop.iter) in COUNTS:
+        return None
+    indices = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    plain = {each.id for each in indices if isinstance(each, ast.Name) and each.id[-1:] != "s"}
+    return target if len(plain) == len(indices) and plain & given else None
 
 
 def _assignments(loop: ast.For) -> Iterator[ast.Assign]:

@@ -14,7 +14,7 @@ class ArrayOfNumbers(Rule):
     code = "HST124"
     name = "array-made-of-python-numbers"
     why = (
-        "`tolist` makes a Python object of every number, and an array of the list reads them all"
+        "A Python object is made of every number or row, and an array of the list reads them all"
         " again, one by one."
     )
     instead = "Append the arrays or tensors to a list, and join them once."
@@ -31,7 +31,10 @@ def evaluate(model, loader):
     for x in loader:
         found.extend(model(x).tolist())
     found = np.array(found)  # !
-    return found
+    rows = []
+    for x in loader:
+        rows.extend(model(x).argmax(1).cpu().numpy())
+    return found, np.array(rows)  # !
 """,
         """\
 import numpy as np
@@ -56,7 +59,7 @@ def evaluate(model, loader, names):
 
 
 def _is_grown(call: ast.Call, name: str) -> bool:
-    """``name.extend(x.tolist())``."""
+    """``name.extend(x.tolist())`` and ``name.extend(x.cpu().numpy())``."""
     if called_name(call) != "extend" or len(call.args) != 1:
         return False
     grown = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -65,5 +68,5 @@ def _is_grown(call: ast.Call, name: str) -> bool:
         isinstance(grown, ast.Name)
         and grown.id == name
         and isinstance(given, ast.Call)
-        and called_name(given) == "tolist"
+        and called_name(given) in ("tolist", "numpy")
     )

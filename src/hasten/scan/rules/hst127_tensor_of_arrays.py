@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, assigned, called_name, is_said_above
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import root_name
 
 
 class TensorOfArrays(Rule):
@@ -31,6 +32,12 @@ def gather(count):
         rows.append(row)
     both = torch.tensor([np.zeros(3) for _ in range(count)])  # !
     return torch.FloatTensor(rows), both  # !
+
+class Agent:
+    def update(self, batch):
+        rewards = torch.tensor([each["reward"] for each in batch], device=self.device)  # !
+        actions = torch.as_tensor([each.action for each in batch])  # !
+        self.loss(rewards, actions).backward()
 """,
         """\
 import numpy as np
@@ -42,12 +49,23 @@ def gather(count):
         rows.append(np.full(3, i))
         numbers.append(i)
     return torch.from_numpy(np.stack(rows)), torch.tensor(np.array(rows)), torch.tensor(numbers)
+
+def collate(batch):
+    return torch.tensor([each["label"] for each in batch])
+
+def statistics(batch):
+    return torch.tensor([each["reward"] for each in batch]).mean()
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         first = site.node.args[0] if site.node.args else None
         if not isinstance(first, ast.Name | ast.ListComp) or not look.is_of_torch(site.node):
+            return
+        if isinstance(first, ast.ListComp) and _takes_parts(first) and not look.prepares_data(site):
+            if not is_said_above(site):
+                message = f"`{look.source(first)}` is read from Python objects, one by one"
+                yield Found(_place(site), message, least=Heat.STEP)
             return
         value = look.value(first, site)
         if value.kind != "list":
@@ -66,3 +84,22 @@ def gather(count):
             for each in site.function.calls
             if len(each.node.args) == 1
         )
+
+
+def _place(site: Site) -> ast.AST:
+    """The statement where it makes a dict of several."""
+    return site.statement if isinstance(assigned(site), ast.Dict) else site.node
+
+
+def _takes_parts(made: ast.ListComp) -> bool:
+    """``[each["reward"] for each in batch]`` and ``[each.reward for each in batch]``."""
+    if len(made.generators) != 1 or made.generators[0].ifs:
+        return False
+    loop = made.generators[0]
+    match made.elt:
+        case ast.Subscript(value=held, slice=ast.Constant(value=str())) | ast.Attribute(value=held):
+            root = root_name(held)
+            target = loop.target
+            is_each = root is not None and isinstance(target, ast.Name) and root.id == target.id
+            return is_each and isinstance(loop.iter, ast.Name)
+    return False

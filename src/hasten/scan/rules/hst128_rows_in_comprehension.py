@@ -50,7 +50,11 @@ def lengths(x: np.ndarray, width):
     second = np.array([x[i].mean() for i in range(len(x))])  # !
     fourth = np.array([np.convolve(x[i], np.ones(3)) for i in range(x.shape[0])])  # !
     third = torch.stack([x[i : i + width] for i in range(len(x) - width)])  # !
-    return first, second, third, fourth
+    starts = range(0, len(x), 8)
+    fifth = np.array([x[start : start + width] for start in starts])  # !
+    sixth = np.array([x[i][[0, 2]] for i in range(x.shape[0])])  # !
+    seventh = np.array([width for _ in range(x.shape[0])])  # !
+    return first, second, third, fourth, fifth, sixth, seventh
 """,
         """\
 import numpy as np
@@ -60,6 +64,7 @@ def lengths(words, masks, weights):
     first = np.array([len(word) for word in words])
     second = np.array([weights[i] for i in range(len(words))])
     third = np.stack([np.load(word) for word in words])
+    fourth = np.array([draw() for _ in range(len(words))])
     return first, second, third, torch.stack([mask.mean() for mask in masks])
 """,
     )
@@ -71,14 +76,19 @@ def lengths(words, masks, weights):
         loop = made.generators[0]
         if loop.ifs or not isinstance(loop.target, ast.Name):
             return
+        if _repeats(made.elt, loop):
+            yield Found(site.node, f"`{look.source(made.elt)}` is repeated by a loop")
+            return
         if self._is_rowwise(made.elt, loop.target.id, loop.iter, site, look):
             yield Found(site.node, f"`{look.source(made.elt)}` is computed row by row")
 
     def _is_rowwise(
         self, each: ast.expr, name: str, over: ast.expr, site: Site, look: Look
     ) -> bool:
+        if is_window(each, name):
+            return True
         if isinstance(over, ast.Call) and called_name(over) == "range":
-            if is_window(each, name):
+            if _is_part_of_row(each, name, over):
                 return True
             takes_row = any(is_at(part, name) for part in walk(each))
         else:
@@ -91,3 +101,26 @@ def lengths(words, masks, weights):
         if look.dotted(each.func).startswith(("numpy.", "np.", "torch.")):
             return called_name(each) not in MAKES
         return called_name(each) in NUMERIC and receiver(each) is not None
+
+
+def _is_part_of_row(each: ast.expr, name: str, over: ast.Call) -> bool:
+    """``x[i][columns]`` of ``range(x.shape[0])``, which is ``x[:, columns]``."""
+    match each, over.args[-1:]:
+        case (
+            ast.Subscript(value=ast.Subscript(value=held, slice=ast.Name(id=place))),
+            [ast.Subscript(value=ast.Attribute(value=counted, attr="shape"))],
+        ):
+            return place == name and ast.dump(held) == ast.dump(counted)
+    return False
+
+
+def _repeats(each: ast.expr, loop: ast.comprehension) -> bool:
+    """``[row for _ in range(len(x))]``, which broadcasting gives for nothing."""
+    return (
+        isinstance(each, ast.Name | ast.Attribute)
+        and called_name(loop.iter) == "range"
+        and not any(
+            isinstance(part, ast.Name) and part.id == loop.target.id  # type: ignore[attr-defined]
+            for part in walk(each)
+        )
+    )

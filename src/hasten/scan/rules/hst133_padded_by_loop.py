@@ -1,7 +1,7 @@
 """Rows that a Python loop copies into a padded array."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
@@ -10,6 +10,10 @@ from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_start_of_row
+from hasten.scan.trace import root_name
+
+FILLS = "] * ("
+"""Stands in every file where lists are lengthened."""
 
 
 class PaddedByLoop(Rule):
@@ -21,7 +25,7 @@ class PaddedByLoop(Rule):
         " keep rows as tensors so that nothing is converted."
     )
     verify = "Compare the padded batches of both versions."
-    nodes = (ast.For,)
+    nodes = (ast.For, ast.ListComp)
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -33,6 +37,14 @@ def collate(rows):
         end = len(row)
         padded[i, :end] = torch.tensor(row)
     return padded
+
+def pad_collate(batch):
+    most = max(len(row["ids"]) for row in batch)
+    ids = [row["ids"] + [0] * (most - len(row["ids"])) for row in batch]  # !
+    labels = []
+    for row in batch:  # !
+        labels.append(row["labels"] + [-100] * (most - len(row["labels"])))
+    return torch.tensor(ids), torch.tensor(labels)
 
 def length_mask(lengths):
     mask = torch.zeros(len(lengths), max(lengths))
@@ -55,15 +67,27 @@ def collate(rows):
     for name, row in rows:
         both[name] = row[:3]
     return pad_sequence(rows), both
+
+def features(row, most):
+    return row + [0] * (most - len(row))
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        node: ast.For = site.node
-        if not isinstance(node.iter, ast.Call) or called_name(node.iter) not in (
-            "enumerate",
-            "range",
-            "zip",
+        node = site.node
+        filling = _filling(node) if FILLS in look.text else None
+        if filling is not None:
+            yield Found(node, f"`{look.source(filling)}` lengthens the rows one by one")
+            return
+        if (
+            not isinstance(node, ast.For)
+            or not isinstance(node.iter, ast.Call)
+            or called_name(node.iter)
+            not in (
+                "enumerate",
+                "range",
+                "zip",
+            )
         ):
             return
         places = {each.id for each in walk(node.target) if isinstance(each, ast.Name)}
@@ -77,3 +101,32 @@ def collate(rows):
                     least=Heat.ONCE if is_mask else None,
                 )
                 return
+
+
+def _filling(loop: ast.For | ast.ListComp) -> ast.AST | None:
+    """``[0] * (most - len(row))``, where the loop gives the row."""
+    parts: Sequence[ast.AST]
+    if isinstance(loop, ast.ListComp):
+        target, parts = loop.generators[0].target, [loop.elt]
+    else:
+        target, parts = loop.target, loop.body
+    rows = {each.id for each in walk(target) if isinstance(each, ast.Name)}
+    for part in parts:
+        if isinstance(part, ast.For | ast.While):
+            continue
+        for each in walk(part):
+            if _is_filling(each, rows):
+                return each
+    return None
+
+
+def _is_filling(node: ast.AST, rows: set[str]) -> bool:
+    match node:
+        case ast.BinOp(
+            op=ast.Mult(),
+            left=ast.List(),
+            right=ast.BinOp(op=ast.Sub(), right=ast.Call(func=ast.Name(id="len"), args=[row])),
+        ):
+            root = root_name(row)
+            return root is not None and root.id in rows
+    return False

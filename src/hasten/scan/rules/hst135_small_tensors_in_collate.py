@@ -1,11 +1,13 @@
 """A tensor for each sample of a batch, to be joined with the others at once."""
 
+import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import MAKERS, Look, called_name
 from hasten.scan.outline import COMPREHENSIONS, Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 
 
 class SmallTensorsInCollate(Rule):
@@ -30,6 +32,13 @@ def collate(batch):
     for number, row in enumerate(batch):
         numbers.append(torch.full((len(row),), number))  # !
     return torch.cat(numbers), torch.stack([torch.tensor(len(row)) for row in batch])  # !
+
+def collate_texts(batch):
+    texts = []
+    for label, text in batch:
+        ids = torch.tensor(vocabulary(text))  # !
+        texts.append(ids)
+    return torch.cat(texts)
 """,
         """\
 import torch
@@ -54,5 +63,13 @@ def prepare(batch):
 
 
 def _is_gathered(site: Site) -> bool:
-    """Whether it is appended to a list or is what a comprehension gives."""
+    """Whether it is appended to a list, also by a name, or is what a comprehension gives."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is site.node:
+            return any(
+                called_name(each.node) == "append"
+                and each.loop is site.loop
+                and [last_name(given) for given in each.node.args] == [name]
+                for each in site.function.calls
+            )
     return called_name(site.parent) == "append" or isinstance(site.parent, COMPREHENSIONS)

@@ -15,6 +15,9 @@ COUNTS = ("range", "arange")
 LITTLE = words("where int float abs min max append add len item isnan nonzero argwhere flatnonzero")
 
 
+CALLS = (ast.Call, ast.Subscript, ast.JoinedStr, ast.List, ast.Tuple)
+
+
 class ElementsInLoop(Rule):
     code = "HST139"
     name = "array-elements-in-python-loop"
@@ -27,7 +30,7 @@ class ElementsInLoop(Rule):
     )
     verify = "Compare the arrays of both versions."
     effort = "an hour"
-    nodes = (ast.For,)
+    nodes = (ast.For, ast.ListComp)
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -44,7 +47,8 @@ class Graph(torch.nn.Module):
             edges[row[i], row[i + 1]] = 1
         for i in range(row.shape[0]):  # !
             edges[row[i], 0] = 2
-        return edges
+        kinds = [each % 6 == 0 or each > 9 for each in row]  # !
+        return edges, kinds
 """,
         """\
 import numpy as np
@@ -58,6 +62,7 @@ class Layers(torch.nn.Module):
     def forward(self, x, layers):
         for i in range(len(layers)):
             x = layers[i](x)
+        names = [each + ".weight" for each in self.names]
         rows = x.cpu().numpy()
         for i in range(len(rows)):
             print(i)
@@ -70,7 +75,11 @@ class Layers(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        node: ast.For = site.node
+        node = site.node
+        if isinstance(node, ast.ListComp):
+            if _computes_each(node) and look.value(node.generators[0].iter, site).kind == "array":
+                yield Found(node, f"`{look.source(node.elt)}` is computed number by number")
+            return
         if not isinstance(node.target, ast.Name) or called_name(node.iter) not in COUNTS:
             return
         held = _measured(node.iter)
@@ -84,6 +93,17 @@ class Layers(torch.nn.Module):
             return
         if any(is_at(each, node.target.id) and look.source(each.value) == name for each in inside):
             yield Found(node, f"the elements of `{name}` are looked at one by one, in Python")
+
+
+def _computes_each(made: ast.ListComp) -> bool:
+    """``[x % 6 == 0 for x in numbers]``: nothing but arithmetic on each number."""
+    target = made.generators[0].target
+    if len(made.generators) > 1 or not isinstance(target, ast.Name):
+        return False
+    if not isinstance(made.elt, ast.BinOp | ast.Compare | ast.BoolOp):
+        return False
+    read = {each.id for each in walk(made.elt) if isinstance(each, ast.Name)}
+    return target.id in read and not any(isinstance(each, CALLS) for each in walk(made.elt))
 
 
 def _is_little(node: ast.AST) -> bool:

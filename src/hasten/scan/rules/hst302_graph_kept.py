@@ -7,12 +7,16 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.inference import DROPS, asks_openly, only_infers, records
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import COMPARISONS, Look, called_name, is_own_attribute, receiver
 from hasten.scan.models import model_behind
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name, root_name
+from hasten.scan.vocabulary import words
 
+OUTPUTS = re.compile(r"pred|logit|output|y_?hat|prob|score", re.IGNORECASE)
+WITHOUT_GRADIENT = {*DROPS, *COMPARISONS, *words("argmax argmin argsort long int round topk size")}
 LOSS = re.compile(r"loss|err", re.IGNORECASE)
 
 
@@ -36,6 +40,7 @@ def train(model, loader, optimizer):
         optimizer.step()
         total += loss  # !
         losses.append(loss)  # !
+        self.mean += loss * x.size(0) / count  # !
     return total, losses
 
 def likelihood(model, data):
@@ -44,6 +49,20 @@ def likelihood(model, data):
         score = -0.5 * model(x).square().sum(-1)
         found.append(score - x.sum(-1))  # !
     return torch.cat(found).mean().item()
+
+class Trainer:
+    def train_step(self, x, y):
+        loss = self.model(x, y)
+        loss.backward()
+        self.total += loss  # !
+
+class Recall:
+    def reset(self):
+        self.found = self.count = 0
+
+    def update(self, y_pred: torch.Tensor, y_true: torch.Tensor):
+        self.found += (y_pred * y_true).sum(dim=0)  # !
+        self.count += y_true.sum(dim=0)
 
 class Ranking:
     def get_scores(self, dataloader):
@@ -63,24 +82,40 @@ def train(model, loader, optimizer):
         loss.backward()
         optimizer.step()
         total += loss.detach()
+        total += loss.item() * len(x)
         losses.append(loss.item())
     with torch.no_grad():
         for x, y in loader:
             total += model(x, y)
     return total, losses
+
+class Accuracy:
+    def reset(self):
+        self.found = self.count = 0
+
+    def update(self, y_pred: torch.Tensor, y_true: torch.Tensor):
+        self.found += (y_pred.argmax(-1) == y_true).sum()
+        self.found += y_pred.detach().sum()
+        self.count += y_pred.size(0)
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if site.loop is None or look.without_grad(site):
-            return
         kept, holder = _kept(site.node)
-        if kept is None:
+        if kept is None or look.without_grad(site):
             return
-        if only_infers(site.function):
+        if site.loop is None and not is_own_attribute(holder):
+            return
+        if _is_counted(kept, holder, site, look):
+            yield Found(site.node, f"`{look.source(kept)}` is added up with its graph")
+            return
+        if site.loop is not None and only_infers(site.function):
             yield from self._kept_result(kept, site, look)
-        elif isinstance(kept, ast.Name) and self._is_step_loss(kept.id, holder, site):
-            yield Found(site.node, f"`{kept.id}` is kept with its graph")
+            return
+        for name in _scaled(kept):
+            if self._is_step_loss(name, holder, site):
+                yield Found(site.node, f"`{look.source(kept)}` is kept with its graph")
+                return
 
     def _is_step_loss(self, name: str, holder: ast.expr | None, site: Site) -> bool:
         if not LOSS.search(name) or not self._runs_backward(name, site):
@@ -121,6 +156,36 @@ def _kept(node: ast.AugAssign | ast.Call) -> tuple[ast.expr | None, ast.expr | N
     if isinstance(node, ast.AugAssign):
         return node.value, node.target
     return (node.args[0] if node.args else None), receiver(node)
+
+
+def _is_counted(kept: ast.expr, holder: ast.expr | None, site: Site, look: Look) -> bool:
+    """Whether a metric, which has a ``reset``, adds up what it computes of a model's outputs."""
+    owner = site.function.owner
+    if owner is None or "reset" not in owner.methods or not isinstance(site.node, ast.AugAssign):
+        return False
+    if not is_own_attribute(holder) or not isinstance(kept, ast.Call | ast.BinOp):
+        return False
+    outputs = {each for each in site.function.parameters if OUTPUTS.search(each)}
+    inside = list(walk(kept))
+    return (
+        any(isinstance(each, ast.Name) and each.id in outputs for each in inside)
+        and not any(map(_has_no_gradient, inside))
+        and look.value(kept, site).is_tensor
+    )
+
+
+def _has_no_gradient(node: ast.AST) -> bool:
+    return isinstance(node, ast.Compare) or called_name(node) in WITHOUT_GRADIENT
+
+
+def _scaled(node: ast.expr) -> Iterator[str]:
+    """``loss`` of ``loss``, ``loss * len(x)`` and ``w * loss / n``."""
+    match node:
+        case ast.Name(id=name):
+            yield name
+        case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right):
+            yield from _scaled(left)
+            yield from _scaled(right)
 
 
 def _leaves_graph_behind(site: Site) -> bool:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -32,8 +32,8 @@ class Loss(torch.nn.Module):
         x *= wide
         spread = mask.repeat(1, x.shape[1], 1)  # !
         y = x * spread
-        z = mask.expand(x.shape).contiguous()  # !
-        return x, y, z
+        full = mask.expand(x.shape).contiguous()  # !
+        return x, y * full
 """,
         """\
 import torch
@@ -43,19 +43,15 @@ class Loss(torch.nn.Module):
         token = self.token.repeat(len(x), 1, 1)
         x = torch.cat([token, x], dim=1)
         wide = mask.expand(x.shape)
-        return x * wide
+        rows = mask.expand(x.shape).contiguous()
+        return x * wide, rows.view(-1)
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call: ast.Call = site.node
-        name = called_name(call)
-        if name == "expand":
-            if isinstance(site.parent, ast.Attribute) and site.parent.attr in COPIES:
-                yield Found(call, "an expanded tensor is copied to its full size")
-            return
         statement = site.statement
-        if not isinstance(statement, ast.Assign) or statement.value is not call:
+        if not isinstance(statement, ast.Assign) or _copied(statement.value) is not call:
             return
         if look.dotted(call.func).startswith(("numpy", "np.", "einops")):
             return
@@ -80,6 +76,15 @@ class Loss(torch.nn.Module):
                 if isinstance(statement, ast.Assign) and target in names(statement.targets[0]):
                     return False
         return False
+
+
+def _copied(node: ast.expr) -> ast.expr | None:
+    """``x.expand(n)`` of ``x.expand(n).contiguous()``, which alone is no copy; any other call
+    itself."""
+    if isinstance(node, ast.Call) and called_name(node) in COPIES:
+        held = receiver(node)
+        return held if called_name(held) == "expand" else None
+    return node if called_name(node) != "expand" else None
 
 
 def _around(site: Site) -> list[ast.stmt]:

@@ -44,6 +44,14 @@ def edges(graphs):
         found = torch.cat([found, graph.edges], dim=1)  # !
     return found
 
+@torch.no_grad()
+def embed(model, loader):
+    found = None
+    for x, y in loader:
+        z = model(x)
+        found = z if found is None else torch.cat((found, z), dim=0)  # !
+    return found
+
 class Collector:
     def collect_scores(self, name, value):
         self.held[name] = torch.cat((self.held[name], value))  # !
@@ -84,7 +92,7 @@ def predict(model, loader):
         joined, target = call.args[0], statement.targets[0]
         if not isinstance(joined, ast.List | ast.Tuple) or not joined.elts:
             return
-        if statement.value is not call or ast.dump(joined.elts[0]) != _as_read(target):
+        if not _is_given(call, statement) or _as_read(target) not in map(ast.dump, joined.elts):
             return
         if isinstance(target, ast.Name) and not (
             site.loop is not None and look.is_of_torch(call) and _grows(target.id, site.loop, look)
@@ -94,6 +102,13 @@ def predict(model, loader):
             return
         least = Heat.ONCE if _is_only_gathered(target, site) else None
         yield Found(call, f"`{look.source(target)}` is copied whole in every turn", least=least)
+
+
+def _is_given(call: ast.Call, statement: ast.Assign) -> bool:
+    """Whether the statement gives its target what the call gives, at least from the second turn
+    on: ``x = y if x is None else torch.cat([x, y])``."""
+    value = statement.value
+    return value is call or (isinstance(value, ast.IfExp) and call in (value.body, value.orelse))
 
 
 def _is_kept(target: ast.expr) -> bool:

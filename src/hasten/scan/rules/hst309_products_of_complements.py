@@ -39,7 +39,9 @@ class Mix(torch.nn.Module):
     def forward(self, x, y, mask):
         x = x * (1 - mask)
         z = mask * y + (1 - mask) * x
-        return x + z
+        first = -10000.0 * (1 - mask)
+        second = -10000.0 * (1 - y)
+        return x + z, first, second
 """,
     )
 
@@ -57,7 +59,12 @@ def _is_product(statement: ast.stmt) -> bool:
     value = statement.value
     if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Mult):
         return False
-    return any(_is_complement(each) for each in (value.left, value.right))
+    sides = (value.left, value.right)
+    return any(map(_is_complement, sides)) and not any(map(_is_number, sides))
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
 
 
 def _is_complement(node: ast.expr) -> bool:

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, called_name, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
 
+DTYPE = 5
+"""The place of the type among the arguments of ``soundfile.read``, counted from 1."""
 DOUBLE = ("float64", "double")
 
 
@@ -23,11 +25,12 @@ class DoublePrecision(Rule):
     instead = "Use `float32`."
     risk = "rounding: fewer digits"
     effort = "a minute"
-    calls = ("astype", "double", "to", "set_default_dtype")
+    calls = ("astype", "double", "to", "set_default_dtype", "read")
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import numpy as np
+import soundfile as sf
 import torch
 
 torch.set_default_dtype(torch.float64)  # !
@@ -35,17 +38,27 @@ torch.set_default_dtype(torch.float64)  # !
 def transform(columns):
     return np.concatenate(columns, axis=1).astype(float)  # !
 
+class Sounds(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        sound, rate = sf.read(self.paths[index])  # !
+        return torch.tensor(sound, dtype=torch.float32)
+
 class Net(torch.nn.Module):
     def forward(self, x):
         return self.layers(x.double()) + x.to(torch.float64)  # ! twice
 """.replace("  # ! twice", "  # !"),
         """\
 import numpy as np
+import soundfile as sf
 import torch
 
 def transform(columns, mask):
     costs = -(mask > 0.5).astype(float)
     return np.concatenate(columns, axis=1).astype(np.float32)
+
+class Sounds(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        return torch.from_numpy(sf.read(self.paths[index], dtype="float32")[0])
 
 class Net(torch.nn.Module):
     def forward(self, x):
@@ -59,7 +72,11 @@ class Net(torch.nn.Module):
         name, held = called_name(call), receiver(call)
         if held is None:
             return
-        if name == "set_default_dtype":
+        if name == "read":
+            is_sound = look.dotted(call.func) in ("soundfile.read", "sf.read")
+            if is_sound and len(call.args) < DTYPE and keyword(call, "dtype") is None:
+                yield Found(call, "sound is decoded to 64 bits a number, unless told otherwise")
+        elif name == "set_default_dtype":
             if call.args and last_name(call.args[0]) in DOUBLE:
                 yield Found(call, "all tensors are made with 64 bits", least=Heat.ONCE)
         elif name == "astype":
