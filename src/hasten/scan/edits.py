@@ -89,6 +89,21 @@ def replace_methods(lines: Lines, call: ast.Call, before: ast.expr, text: str) -
     return None if "#" in gone else lines.edit(end, lines.end(call), text)
 
 
+def rename(
+    lines: Lines, root: ast.AST, uses: Sequence[tuple[ast.Name, Sequence[ast.AST]]], text: str
+) -> list[Edit | None]:
+    """All uses of a name below a node, each with what it stands in."""
+    starts = [lines.start(name) for name, _ in uses]
+    if any(isinstance(each, ast.JoinedStr) for _, above in uses for each in above):
+        # before Python 3.12 a tree does not tell where the parts of an f-string stand
+        found = re.finditer(rf"\b{uses[0][0].id}\b", lines.text)
+        inside = range(lines.start(root), lines.end(root))
+        starts = [each.start() for each in found if each.start() in inside]
+        if len(starts) != len(uses):
+            return [None]
+    return [lines.edit(start, start + len(uses[0][0].id), text) for start in starts]
+
+
 def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]) -> Edit | None:
     """``body`` is the block that it stands in; where it is the only one, ``pass`` takes its place.
     A comment behind it on its line goes with it."""
@@ -113,13 +128,15 @@ def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]
 
 
 def insert_line_before(lines: Lines, statement: ast.stmt, line: str) -> Edit | None:
-    """With the statement's indentation; where it does not begin its line, on the same line."""
+    """With the statement's indentation, above comments on it; where it does not begin its line, on
+    the same line."""
     start = lines.start(statement)
     indentation = lines.indentation(start)
     if isinstance(statement, COMPOUND) and (indentation is None or _is_elif(lines, statement)):
         return None
     if indentation is None:
         return lines.edit(start, start, f"{line}; ")
+    start = _above_comments(lines, start, indentation)
     return lines.edit(start, start, f"{line}{lines.newline(start)}{indentation}")
 
 
@@ -132,7 +149,7 @@ def insert_line_after(lines: Lines, statement: ast.stmt, line: str) -> Edit | No
         return None
     if indentation is None or (not compound and _next_sign(lines.text, end) == ";"):
         return lines.edit(end, end, f"; {line}")
-    line_end = lines.line_end(end)
+    line_end = lines.line_end(_below_comments(lines, end, indentation) if compound else end)
     return lines.edit(line_end, line_end, f"{lines.newline(end)}{indentation}{line}")
 
 
@@ -192,6 +209,30 @@ def _next_sign(text: str, start: int) -> str:
     while start < len(text) and text[start] in " \t\f":
         start += 1
     return text[start : start + 1]
+
+
+def _above_comments(lines: Lines, start: int, indentation: str) -> int:
+    """Where the comments begin that stand right above, if there are any; those that the file begins
+    with are on the file."""
+    found = start
+    while line_start := lines.line_start(found):
+        above = lines.line_start(line_start - 1)
+        if not lines.text.startswith(f"{indentation}#", above):
+            return found
+        found = above + len(indentation)
+    return start
+
+
+def _below_comments(lines: Lines, end: int, indentation: str) -> int:
+    """Where the last of the comments begins that follow a body and are indented as it is."""
+    start = lines.next_line(end)
+    while start < len(lines.text):
+        text = lines.text[start : lines.line_end(start)]
+        if text.strip() and not re.match(rf"{indentation}\s+#", text):
+            break
+        end = start if text.strip() else end
+        start = lines.next_line(start)
+    return end
 
 
 def _is_elif(lines: Lines, statement: ast.stmt) -> bool:
