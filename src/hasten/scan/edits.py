@@ -10,12 +10,15 @@ from collections.abc import Iterator, Sequence
 
 from hasten.records.scan import Edit, Fix, Safety
 from hasten.scan.lines import Lines
-from hasten.scan.outline import Site
+from hasten.scan.nodes import walk
+from hasten.scan.outline import Block, Site
 
 COMPOUND = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.While, ast.If,
     ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match,
 )  # fmt: skip
+ASKS = ("is_available", "isinstance", "hasattr", "getattr", "len", "startswith")
+"""Calls that only tell something."""
 NOT_CODE = re.compile(r"\s+|#[^\r\n]*|\\")
 
 
@@ -115,7 +118,7 @@ def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]
     start, end = lines.start(statement), lines.end(statement)
     follows = _next_sign(lines.text, end) == ";"
     if lines.indentation(start) is not None and not follows:
-        return lines.edit(lines.line_start(start), lines.next_line(end), "")
+        return _remove_lines(lines, lines.line_start(start), lines.next_line(end))
     if (
         follows
         and place + 1 < len(body)
@@ -125,6 +128,21 @@ def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]
     if place and lines.indentation(start) is None:
         return lines.edit(lines.end(body[place - 1]), end, "")
     return replace(lines, statement, "pass")
+
+
+def _remove_lines(lines: Lines, start: int, end: int) -> Edit:
+    """Of the empty lines before and after, the more are left."""
+    above = start
+    while _is_empty(lines, lines.line_start(above - 1), above) and _is_empty(
+        lines, end, lines.next_line(end)
+    ):
+        above, end = lines.line_start(above - 1), lines.next_line(end)
+    return lines.edit(start, end, "")
+
+
+def _is_empty(lines: Lines, start: int, end: int) -> bool:
+    """Whether it is a line, with nothing but space in it."""
+    return start < end and not lines.text[start:end].strip(" \t\r\n")
 
 
 def insert_line_before(lines: Lines, statement: ast.stmt, line: str) -> Edit | None:
@@ -177,21 +195,36 @@ def add_import(lines: Lines, tree: ast.Module, module: str) -> tuple[Edit, ...] 
 
 
 def leave_out(site: Site, lines: Lines, about: str) -> Fix | None:
-    """The call at the place, where it is a whole statement. Unsafe, since it did something."""
-    statement = site.statement
+    """The call at the place, where it is a whole statement, with the ``if`` that is there for
+    nothing else. Unsafe, since it did something."""
+    statement, block = site.statement, site.block
     if not isinstance(statement, ast.Expr) or statement.value is not site.node:
         return None
-    return fix_of("unsafe", about, remove_statement(lines, statement, _body_of(site)))
+    while block is not None and _is_only_for(block, statement, lines):
+        statement, block = block.node, block.parent  # type: ignore[assignment]
+    return fix_of("unsafe", about, remove_statement(lines, statement, _body(block, site)))
 
 
-def _body_of(site: Site) -> Sequence[ast.stmt]:
-    """The block that the place's statement stands in; empty where it is not known."""
-    blocks = [getattr(site.block.node, site.block.branch)] if site.block is not None else []
-    blocks.append(getattr(site.function.node, "body", ()))
-    for body in blocks:
-        if isinstance(body, list) and any(each is site.statement for each in body):
-            return body
-    return ()
+def _is_only_for(block: Block, statement: ast.stmt, lines: Lines) -> bool:
+    """Whether it is an ``if`` with nothing else in it, that does nothing by asking."""
+    match block.node:
+        case ast.If(body=[only], orelse=[]) as asks if only is statement:
+            return not _is_elif(lines, asks) and all(
+                isinstance(each.func, ast.Attribute | ast.Name) and _last(each.func) in ASKS
+                for each in walk(asks.test)
+                if isinstance(each, ast.Call)
+            )
+    return False
+
+
+def _last(called: ast.Attribute | ast.Name) -> str:
+    return called.attr if isinstance(called, ast.Attribute) else called.id
+
+
+def _body(block: Block | None, site: Site) -> Sequence[ast.stmt]:
+    """The statements of a block, or else of the place's function."""
+    body = getattr(block.node, block.branch) if block is not None else None
+    return body if isinstance(body, list) else getattr(site.function.node, "body", ())
 
 
 def _signs(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
