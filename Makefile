@@ -25,6 +25,7 @@ bench: $(READY)  ## the measured claims of the docs; more than an hour on a quie
 	$(BIN)/python benchmarks/nothing_to_gain.py
 	$(BIN)/python benchmarks/trials_curve.py
 	$(BIN)/python benchmarks/naive_scripts.py
+	$(BIN)/python benchmarks/fixed_scripts.py
 	$(BIN)/python benchmarks/encoders.py
 	$(BIN)/python benchmarks/loaders.py
 	$(BIN)/python benchmarks/worker_search.py

@@ -12,8 +12,9 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hasten.gallery.catalogue import read_catalogue
 from hasten.records.gallery import Workload
@@ -26,9 +27,9 @@ PATIENCE_S = 600
 
 def main() -> int:
     workloads = {each.name: each for each in read_catalogue().workloads}
-    arguments = _parse(list(workloads))
+    arguments = parse(script_parser(__doc__), workloads)
     figures: dict[str, Any] = {"limit_s": LIMIT_S, "scripts": {}}
-    for name in arguments.workloads or workloads:
+    for name in arguments.workloads:
         figures["scripts"][name] = row = run_script(workloads[name])
         print(f"{name:12}{row}", flush=True)
     write_results("naive-scripts", figures, commit=arguments.commit, folder=arguments.out)
@@ -36,26 +37,45 @@ def main() -> int:
 
 
 def run_script(workload: Workload) -> dict[str, Any]:
-    command = [sys.executable, "-m", f"hasten.gallery.{workload.name}.naive"]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    ran = run_program(["-m", f"hasten.gallery.{workload.name}.naive"])
     row = {"seconds": None, "metric": None, "chance": workload.chance, "margin": workload.margin}
-    start = time.perf_counter()
-    try:
-        ended = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
-        )
-    except subprocess.TimeoutExpired:
-        return {**row, "passed": False, "why": f"it was stopped after {PATIENCE_S} s"}
-    row["seconds"] = round(time.perf_counter() - start, 1)
-    if ended.returncode:
-        said = ended.stderr.strip().splitlines()[-1:]
-        return {**row, "passed": False, "why": f"exit {ended.returncode}: {' '.join(said)}"}
-    row["metric"] = metric = read_metric(ended.stdout, workload.metric)
+    row["seconds"] = ran.seconds
+    if ran.why:
+        return {**row, "passed": False, "why": ran.why}
+    row["metric"] = metric = read_metric(ran.printed, workload.metric)
     if metric is None:
         why = f"its last line is not '{workload.metric}: ' and a number"
         return {**row, "passed": False, "why": why}
     gain = metric - workload.chance if workload.higher_is_better else workload.chance - metric
-    return {**row, "passed": row["seconds"] < LIMIT_S and gain >= workload.margin}
+    return {**row, "passed": ran.seconds < LIMIT_S and gain >= workload.margin}
+
+
+class Ran(NamedTuple):
+    """A program: how long it took as a whole, what it printed, and why it failed, if it did."""
+
+    seconds: float | None
+    printed: str
+    why: str
+
+
+def run_program(arguments: list[str], *, gpu: bool = False) -> Ran:
+    """Of Python; without ``gpu`` it sees none."""
+    environment = os.environ if gpu else {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    start = time.perf_counter()
+    try:
+        ended = subprocess.run(
+            [sys.executable, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+    except subprocess.TimeoutExpired:
+        return Ran(None, "", f"it was stopped after {PATIENCE_S} s")
+    seconds = round(time.perf_counter() - start, 1)
+    said = ended.stderr.strip().splitlines()[-1:]
+    why = f"exit {ended.returncode}: {' '.join(said)}" if ended.returncode else ""
+    return Ran(seconds, ended.stdout, why)
 
 
 def read_metric(text: str, name: str) -> float | None:
@@ -65,18 +85,24 @@ def read_metric(text: str, name: str) -> float | None:
     return float(found[1]) if found else None
 
 
-def _parse(names: list[str]) -> argparse.Namespace:
+def script_parser(about: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("workloads", nargs="*", metavar="NAME", help="all, if none is named")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--commit", default="")
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser, names: Iterable[str]) -> argparse.Namespace:
+    """Workloads are of the names, all of them if none was given."""
     arguments = parser.parse_args()
     if unknown := set(arguments.workloads) - set(names):
         parser.error(
             f"no workload is called {', '.join(sorted(unknown))}; there are {', '.join(names)}"
         )
+    arguments.workloads = arguments.workloads or list(names)
     return arguments
 
 

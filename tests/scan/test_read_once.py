@@ -92,7 +92,7 @@ def test_all_waits_of_a_loop_are_removed_or_none() -> None:
     before, after = "total = 0\nlosses = []", "return total, losses"
     inside = "total += loss.item()\nlosses.append(loss.item())"
     (text,) = fixed(loop(inside, before=before, after=after)).texts.values()
-    assert "losses.append(loss.detach().clone())" in text
+    assert "losses_on_device.append(loss.detach().clone())" in text
     assert "total += loss.detach().double()" in text
     asks = "if torch.isnan(loss):\n    break\n"
     assert fixed(loop(asks + inside, before=before, after=after)).texts == {}
@@ -129,6 +129,12 @@ def test_a_sum_of_two_losses_is_read_once() -> None:
         ("losses.append(x.argmax().item())", "losses = []", "return losses"),
         ("losses.append(2 * loss.item())", "losses = []", "return losses"),
         ("losses.append(loss.item())\nother = losses", "losses = []", "return losses"),
+        ("losses.append(loss.item())", "losses = []\nseen = losses", "return losses"),
+        ("losses.append(loss.item())", "losses = []\nmodel.told = [losses]", "return losses"),
+        ("losses.append(loss.item())", "losses = []\nlogger.watch(losses)", "return losses"),
+        ("losses.append(loss.item())\nlosses.append('x')", "losses = []", "return losses"),
+        ("losses.append(loss.item())", "losses = []\nlosses_on_device = 0", "return losses"),
+        ("losses.append(loss.item())\nif x:\n    return losses", "losses = []", "return losses"),
     ],
 )  # fmt: skip
 def test_what_could_be_seen_is_not_fixed(inside: str, before: str, after: str) -> None:
@@ -167,6 +173,158 @@ def test_a_list_without_end_is_unsafe() -> None:
     text = loop("losses.append(loss.item())", before="losses = []", after="return losses")
     assert safeties(text) == {"safe"}
     assert safeties(text.replace("x, y in loader", "x in range(y)")) == {"unsafe"}
+
+
+def list_loop(inside: str, *, before: str = "losses = []", head: str = "") -> str:
+    text = loop(inside, before=before, after="return losses")
+    return text.replace("loss = model(x, y)", head) if head else text
+
+
+LOSS = "loss = torch.nn.functional.mse_loss(model(x), y)"
+
+
+@pytest.mark.parametrize(
+    ("head", "inside", "kept"),
+    [
+        (LOSS, "", "loss.detach()"),
+        (LOSS, "scaler.scale(loss).backward()", "loss.detach()"),
+        (LOSS, "if x % 9 == 0:\n    print(f'{loss:.3f}')", "loss.detach()"),
+        (LOSS, "total += loss.detach() / 2", "loss.detach()"),
+        ("loss = model(x, y) + 1", "", "loss.detach()"),
+        ("loss = model(x, y).mean()", "", "loss.detach()"),
+        ("loss = model(x, y)", "", "loss.detach().clone()"),
+        ("loss = criterion(model(x), y)", "", "loss.detach().clone()"),
+        (LOSS + "\n        loss /= 2", "", "loss.detach().clone()"),
+        (LOSS, "loss.mul_(2)", "loss.detach().clone()"),
+        (LOSS, "loss.data += 1", "loss.detach().clone()"),
+        (LOSS, "loss.detach().div_(2)", "loss.detach().clone()"),
+        (LOSS, "torch.distributed.all_reduce(loss)", "loss.detach().clone()"),
+        (LOSS, "reduce(loss)", "loss.detach().clone()"),
+        (LOSS, "told = loss", "loss.detach().clone()"),
+        (LOSS, "graph = torch.cuda.CUDAGraph()", "loss.detach().clone()"),
+    ],
+)
+def test_only_a_tensor_that_may_change_is_copied(head: str, inside: str, kept: str) -> None:
+    text = list_loop(f"losses.append(loss.item())\n{inside}", head=head)
+    (after,) = fixed(text).texts.values()
+    assert f"losses_on_device.append({kept})\n" in after
+    assert not look({PATH: after})
+
+
+@pytest.mark.parametrize(
+    ("made", "kept"),
+    [
+        ("nn.MSELoss()", "loss.detach()"),
+        ("nn.Sequential()", "loss.detach().clone()"),
+    ],
+)
+def test_a_loss_of_torch_gives_a_new_tensor(made: str, kept: str) -> None:
+    text = list_loop(
+        "losses.append(loss.item())",
+        before=f"criterion = {made}\nlosses = []",
+        head="loss = criterion(model(x), y)",
+    ).replace("import torch\n", "import torch\nfrom torch import nn\n")
+    (after,) = fixed(text).texts.values()
+    assert f"losses_on_device.append({kept})\n" in after
+
+
+def test_a_list_is_filled_after_the_loop() -> None:
+    (text,) = fixed(list_loop("losses.append(loss.item())", head=LOSS)).texts.values()
+    assert text == loop(
+        "losses_on_device.append(loss.detach())",
+        before="losses = []\nlosses_on_device = []",
+        after="losses.extend([float(each) for each in losses_on_device])\nreturn losses",
+    ).replace("loss = model(x, y)", LOSS)
+
+
+def test_what_is_asked_of_a_list_is_asked_of_the_other_one() -> None:
+    inside = """\
+losses.append(loss.item())
+if len(losses) % 100 == 0:
+    print(f"{len(losses)}: {losses[-1]:.3f}, {losses[-1]:.5f}")
+if len(losses) == 1000:
+    break"""
+    text = list_loop(inside, before="losses: List[float] = []", head=LOSS)
+    (after,) = fixed(text).texts.values()
+    renamed = inside.replace("losses", "losses_on_device").replace("loss.item()", "loss.detach()")
+    assert after == loop(
+        renamed,
+        before="losses: List[float] = []\nlosses_on_device: List[torch.Tensor] = []",
+        after="losses.extend([float(each) for each in losses_on_device])\nreturn losses",
+    ).replace("loss = model(x, y)", LOSS)
+
+
+@pytest.mark.parametrize(
+    "before", ["losses = []\nlosses.append(1.0)", "losses = []\nprint(losses)"]
+)
+def test_a_list_that_is_looked_at_and_not_empty_is_left_to_its_owner(before: str) -> None:
+    text = list_loop("losses.append(loss.item())\nprint(len(losses))", before=before)
+    (found,) = look({PATH: text})
+    assert found.fix is not None
+    assert found.fix.safety == "display"
+    assert fixed(text).texts == {}
+
+
+def test_a_name_in_a_text_and_in_an_f_string_is_not_guessed() -> None:
+    inside = "losses.append(loss.item())\nif x % 9 == 0:\n    print(f'losses {losses[-1]:.1f}')"
+    assert fixed(list_loop(inside)).texts == {}
+
+
+def typed(text: str) -> str:
+    return text.replace("optimizer, device='cuda')", "optimizer, device: str = 'cuda') -> float")
+
+
+@pytest.mark.parametrize("head", [LOSS, "loss: torch.Tensor = model(x, y)"])
+def test_a_sum_that_is_typed_is_added_up_beside_it(head: str) -> None:
+    sent = f"x = x.to(device)\n        {head}"
+    text = typed(loop("total += loss.item()")).replace("loss = model(x, y)", sent)
+    (after,) = fixed(text).texts.values()
+    made = "total_on_device = torch.tensor(total, dtype=torch.float64, device=device)"
+    assert after == typed(
+        loop(
+            "total_on_device += loss.detach()",
+            before=f"total = 0.0\n{made}",
+            after="total = float(total_on_device)\nreturn total / 3",
+        )
+    ).replace("loss = model(x, y)", sent)
+    assert safeties(text) == {"unsafe"}
+    assert not look({PATH: after})
+
+
+def test_a_typed_product_is_made_in_double_and_a_typed_count_is_whole() -> None:
+    head = f"x = x.to(device)\n        {LOSS}"
+    inside = "total += loss.item() * len(x)\nright += torch.eq(x, y).sum().item()"
+    text = typed(loop(inside, before="total = 0.0\nright = 0")).replace("loss = model(x, y)", head)
+    (after,) = fixed(text).texts.values()
+    assert "total_on_device += loss.detach().double() * len(x)" in after
+    assert "right_on_device = torch.tensor(right, dtype=torch.int64, device=device)" in after
+    assert "right_on_device += torch.eq(x, y).sum()" in after
+    assert "right = int(right_on_device)" in after
+
+
+def test_a_typed_sum_without_a_device_is_left_to_its_owner() -> None:
+    text = typed(loop("total += loss.item()")).replace("loss = model(x, y)", LOSS)
+    assert safeties(text) == {"display"}
+    assert fixed(text).texts == {}
+
+
+def test_what_a_module_gives_is_nothing_to_a_type_checker() -> None:
+    (after,) = fixed(typed(loop("total += loss.item()"))).texts.values()
+    assert "total += loss.detach().double()" in after
+
+
+def test_lines_stand_in_the_order_of_the_code_and_comments_with_what_they_are_on() -> None:
+    text = loop(
+        "b += loss.item()\na += loss.item()\nlosses.append(loss.item())\n# the last words",
+        before="a = b = 0.0\nlosses = []\n# goes over the data\n# once",
+        after="return a, b, losses",
+    )
+    (after,) = fixed(text).texts.values()
+    assert "losses = []\n    losses_on_device = []\n    # goes over the data\n    # once\n" in after
+    assert (
+        "        # the last words\n"
+        "    b = float(b)\n    a = float(a)\n    losses.extend([float(each)" in after
+    )
 
 
 TRAINING = """\
@@ -214,3 +372,73 @@ def test_the_same_numbers_come_of_it_to_the_bit(batches: int, epochs: int) -> No
     (after,) = found.texts.values()
     assert ".item()" not in after
     assert repr(run(after, batches, epochs)) == repr(run(TRAINING, batches, epochs))
+
+
+LEAVING = """\
+import torch
+
+def train(model, loader, optimizer, epochs, device="cuda"):
+    losses = []
+    total = 0.0
+    for epoch in range(epochs):
+        for step, (x, y) in enumerate(loader):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            {leaves}
+            losses.append(loss.item())
+            total += loss.item()
+        else:
+            total += 1000.0
+    return losses, total
+"""
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        "pass",
+        "if step == 2: break",
+        "if step == 1: continue",
+        "if epoch == 1: return 'at once'",
+        "while True: break",
+        "for _ in range(3): continue",
+        "optimizer.zero_grad()",
+    ],
+)
+@pytest.mark.parametrize("batches", [0, 1, 4])
+def test_a_loop_may_be_left_in_any_way(leaves: str, batches: int) -> None:
+    text = LEAVING.format(leaves=leaves).replace("        else:\n            total += 1000.0\n", "")
+    (after,) = fixed(text).texts.values()
+    assert ".item()" not in after
+    assert repr(run(after, batches, 3)) == repr(run(text, batches, 3))
+
+
+def test_what_the_end_of_a_loop_adds_is_no_read() -> None:
+    assert fixed(LEAVING.format(leaves="pass")).texts == {}
+
+
+def test_a_loop_without_end_is_left_by_break() -> None:
+    text = """\
+import torch
+
+def train(model, loader, optimizer, epochs, device="cuda"):
+    losses = []
+    batches = iter(loader)
+    while True:
+        x, y = next(batches, (None, None))
+        if x is None:
+            break
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if len(losses) == epochs:
+            break
+    return losses
+"""
+    (after,) = fixed(text).texts.values()
+    assert safeties(text) == {"unsafe"}
+    assert "losses.extend(" in after
+    for batches, epochs in ((0, 1), (2, 1), (3, 9)):
+        assert repr(run(after, batches, epochs)) == repr(run(text, batches, epochs))

@@ -10,12 +10,15 @@ from collections.abc import Iterator, Sequence
 
 from hasten.records.scan import Edit, Fix, Safety
 from hasten.scan.lines import Lines
-from hasten.scan.outline import Site
+from hasten.scan.nodes import walk
+from hasten.scan.outline import Block, Site
 
 COMPOUND = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.While, ast.If,
     ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match,
 )  # fmt: skip
+ASKS = ("is_available", "isinstance", "hasattr", "getattr", "len", "startswith")
+"""Calls that only tell something."""
 NOT_CODE = re.compile(r"\s+|#[^\r\n]*|\\")
 
 
@@ -89,6 +92,21 @@ def replace_methods(lines: Lines, call: ast.Call, before: ast.expr, text: str) -
     return None if "#" in gone else lines.edit(end, lines.end(call), text)
 
 
+def rename(
+    lines: Lines, root: ast.AST, uses: Sequence[tuple[ast.Name, Sequence[ast.AST]]], text: str
+) -> list[Edit | None]:
+    """All uses of a name below a node, each with what it stands in."""
+    starts = [lines.start(name) for name, _ in uses]
+    if any(isinstance(each, ast.JoinedStr) for _, above in uses for each in above):
+        # before Python 3.12 a tree does not tell where the parts of an f-string stand
+        found = re.finditer(rf"\b{uses[0][0].id}\b", lines.text)
+        inside = range(lines.start(root), lines.end(root))
+        starts = [each.start() for each in found if each.start() in inside]
+        if len(starts) != len(uses):
+            return [None]
+    return [lines.edit(start, start + len(uses[0][0].id), text) for start in starts]
+
+
 def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]) -> Edit | None:
     """``body`` is the block that it stands in; where it is the only one, ``pass`` takes its place.
     A comment behind it on its line goes with it."""
@@ -100,7 +118,7 @@ def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]
     start, end = lines.start(statement), lines.end(statement)
     follows = _next_sign(lines.text, end) == ";"
     if lines.indentation(start) is not None and not follows:
-        return lines.edit(lines.line_start(start), lines.next_line(end), "")
+        return _remove_lines(lines, lines.line_start(start), lines.next_line(end))
     if (
         follows
         and place + 1 < len(body)
@@ -112,14 +130,31 @@ def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]
     return replace(lines, statement, "pass")
 
 
+def _remove_lines(lines: Lines, start: int, end: int) -> Edit:
+    """Of the empty lines before and after, the more are left."""
+    above = start
+    while _is_empty(lines, lines.line_start(above - 1), above) and _is_empty(
+        lines, end, lines.next_line(end)
+    ):
+        above, end = lines.line_start(above - 1), lines.next_line(end)
+    return lines.edit(start, end, "")
+
+
+def _is_empty(lines: Lines, start: int, end: int) -> bool:
+    """Whether it is a line, with nothing but space in it."""
+    return start < end and not lines.text[start:end].strip(" \t\r\n")
+
+
 def insert_line_before(lines: Lines, statement: ast.stmt, line: str) -> Edit | None:
-    """With the statement's indentation; where it does not begin its line, on the same line."""
+    """With the statement's indentation, above comments on it; where it does not begin its line, on
+    the same line."""
     start = lines.start(statement)
     indentation = lines.indentation(start)
     if isinstance(statement, COMPOUND) and (indentation is None or _is_elif(lines, statement)):
         return None
     if indentation is None:
         return lines.edit(start, start, f"{line}; ")
+    start = _above_comments(lines, start, indentation)
     return lines.edit(start, start, f"{line}{lines.newline(start)}{indentation}")
 
 
@@ -132,7 +167,7 @@ def insert_line_after(lines: Lines, statement: ast.stmt, line: str) -> Edit | No
         return None
     if indentation is None or (not compound and _next_sign(lines.text, end) == ";"):
         return lines.edit(end, end, f"; {line}")
-    line_end = lines.line_end(end)
+    line_end = lines.line_end(_below_comments(lines, end, indentation) if compound else end)
     return lines.edit(line_end, line_end, f"{lines.newline(end)}{indentation}{line}")
 
 
@@ -160,21 +195,36 @@ def add_import(lines: Lines, tree: ast.Module, module: str) -> tuple[Edit, ...] 
 
 
 def leave_out(site: Site, lines: Lines, about: str) -> Fix | None:
-    """The call at the place, where it is a whole statement. Unsafe, since it did something."""
-    statement = site.statement
+    """The call at the place, where it is a whole statement, with the ``if`` that is there for
+    nothing else. Unsafe, since it did something."""
+    statement, block = site.statement, site.block
     if not isinstance(statement, ast.Expr) or statement.value is not site.node:
         return None
-    return fix_of("unsafe", about, remove_statement(lines, statement, _body_of(site)))
+    while block is not None and _is_only_for(block, statement, lines):
+        statement, block = block.node, block.parent  # type: ignore[assignment]
+    return fix_of("unsafe", about, remove_statement(lines, statement, _body(block, site)))
 
 
-def _body_of(site: Site) -> Sequence[ast.stmt]:
-    """The block that the place's statement stands in; empty where it is not known."""
-    blocks = [getattr(site.block.node, site.block.branch)] if site.block is not None else []
-    blocks.append(getattr(site.function.node, "body", ()))
-    for body in blocks:
-        if isinstance(body, list) and any(each is site.statement for each in body):
-            return body
-    return ()
+def _is_only_for(block: Block, statement: ast.stmt, lines: Lines) -> bool:
+    """Whether it is an ``if`` with nothing else in it, that does nothing by asking."""
+    match block.node:
+        case ast.If(body=[only], orelse=[]) as asks if only is statement:
+            return not _is_elif(lines, asks) and all(
+                isinstance(each.func, ast.Attribute | ast.Name) and _last(each.func) in ASKS
+                for each in walk(asks.test)
+                if isinstance(each, ast.Call)
+            )
+    return False
+
+
+def _last(called: ast.Attribute | ast.Name) -> str:
+    return called.attr if isinstance(called, ast.Attribute) else called.id
+
+
+def _body(block: Block | None, site: Site) -> Sequence[ast.stmt]:
+    """The statements of a block, or else of the place's function."""
+    body = getattr(block.node, block.branch) if block is not None else None
+    return body if isinstance(body, list) else getattr(site.function.node, "body", ())
 
 
 def _signs(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
@@ -192,6 +242,30 @@ def _next_sign(text: str, start: int) -> str:
     while start < len(text) and text[start] in " \t\f":
         start += 1
     return text[start : start + 1]
+
+
+def _above_comments(lines: Lines, start: int, indentation: str) -> int:
+    """Where the comments begin that stand right above, if there are any; those that the file begins
+    with are on the file."""
+    found = start
+    while line_start := lines.line_start(found):
+        above = lines.line_start(line_start - 1)
+        if not lines.text.startswith(f"{indentation}#", above):
+            return found
+        found = above + len(indentation)
+    return start
+
+
+def _below_comments(lines: Lines, end: int, indentation: str) -> int:
+    """Where the last of the comments begins that follow a body and are indented as it is."""
+    start = lines.next_line(end)
+    while start < len(lines.text):
+        text = lines.text[start : lines.line_end(start)]
+        if text.strip() and not re.match(rf"{indentation}\s+#", text):
+            break
+        end = start if text.strip() else end
+        start = lines.next_line(start)
+    return end
 
 
 def _is_elif(lines: Lines, statement: ast.stmt) -> bool:

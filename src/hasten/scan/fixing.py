@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hasten.records.scan import CodeFinding, Safety
+from hasten.scan.idle_imports import without_idle_imports
 from hasten.scan.lines import Lines
 from hasten.scan.patch import Span, clash, patched, spans
 
@@ -113,7 +114,7 @@ def fixed_once(text: str, groups: Sequence[list[CodeFinding]]) -> tuple[str, lis
             made += group
     after = patched(text, taken)
     if _parses(after):
-        return after, made
+        return without_idle_imports(text, after), made
     for group in groups if len(groups) > 1 else ():
         after, made = fixed_once(text, [group])  # two that are right may together be wrong
         if made:

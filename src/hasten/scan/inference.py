@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, called_name, is_own_attribute, receiver
 from hasten.scan.models import LOSSES, is_model_call
 from hasten.scan.outline import Function, Loop, Site
 from hasten.scan.trace import calls_in, last_name, root_name, site_of
@@ -18,6 +18,7 @@ INFERS = re.compile(
 HOOKS = re.compile(r"^(forward|__init__|(training|train|validation|test|predict|val)_step)$")
 """Others run these, and record gradients or do not."""
 NEED_GRADIENTS = words("backward grad step requires_grad_ set_grad_enabled enable_grad")
+TAKE_GRADIENTS = words("backward grad enable_grad")
 DROPS = ("detach", "cpu", "numpy", "eval", "item", "tolist")
 """What leaves no graph behind, or says that none is wanted."""
 ASKS = re.compile(
@@ -34,7 +35,25 @@ def only_infers(function: Function) -> bool:
     name = function.last_name
     if HOOKS.match(name) or not INFERS.search(name.lower()):
         return False
-    return not any(called_name(each.node) in NEED_GRADIENTS for each in function.calls)
+    if any(called_name(each.node) in NEED_GRADIENTS for each in function.calls):
+        return False
+    return not any(_takes_gradients(each) for each in _own_methods(function))
+
+
+def _takes_gradients(function: Function) -> bool:
+    return any(called_name(each.node) in TAKE_GRADIENTS for each in function.calls)
+
+
+def _own_methods(function: Function) -> list[Function]:
+    """Methods of its object that it calls, and that these call."""
+    methods = function.owner.methods if function.owner is not None else {}
+    found = [function]
+    for caller in found:  # which grows on the way
+        for each in caller.calls:
+            own = methods.get(called_name(each.node))
+            if own is not None and own not in found and is_own_attribute(each.node.func):
+                found.append(own)
+    return found[1:]
 
 
 def asks_model(call: ast.Call, function: Function, look: Look) -> bool:

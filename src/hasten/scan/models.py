@@ -9,6 +9,8 @@ from hasten.scan.trace import FOLLOWED, last_name, operands
 from hasten.scan.uses import OF_TWO
 
 LOSSES = re.compile(r"loss|criterion|metric")
+MAKES = re.compile(r"_*(select|choose|find|get|make|build|create|load|save|init|set)_")
+"""How functions are called that have to do with a model, and do not run it."""
 LAYERS = re.compile(
     r"(^|_)(emb|embed|embeddings?|layers?|proj|projection|convs?|linear|fc|mlp|head|net|network|gru"
     r"|lstm|rnn|transformer|backbone|encoder|decoder|model|module)\d*$"
@@ -26,7 +28,8 @@ def is_model_call(call: ast.Call, function: Function, look: Look) -> bool:
     if look.dotted(called).startswith(("torch.", "numpy.", "np.")):
         return False
     if look.values.of(called, function).kind == "module":
-        return not LOSSES.search(last_name(called).lower())
+        name = last_name(called).lower()
+        return not LOSSES.search(name) and not MAKES.match(name)
     if isinstance(called, ast.Attribute) and called.attr.startswith("forward"):
         base = called.value
         return last_name(base) == "self" or look.values.of(base, function).kind == "module"

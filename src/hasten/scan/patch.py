@@ -14,7 +14,12 @@ NO_NEWLINE = "\\ No newline at end of file\n"
 
 def spans(lines: Lines, edits: Iterable[Edit]) -> list[Span]:
     """In order, each once. Raises ValueError if the text has no such place."""
-    return sorted({(*lines.span(each), each.text) for each in edits})
+    return _in_order((*lines.span(each), each.text) for each in edits)
+
+
+def _in_order(changes: Iterable[Span]) -> list[Span]:
+    """Each once; those of one place stay as they are given."""
+    return sorted(dict.fromkeys(changes), key=lambda each: each[:2])
 
 
 def clash(first: Sequence[Span], second: Sequence[Span]) -> bool:
@@ -34,7 +39,7 @@ def _inside(inserted: Span, other: Span) -> bool:
 def patched(text: str, changes: Iterable[Span]) -> str:
     """``changes`` do not clash."""
     parts, last = [], 0
-    for start, end, new in sorted(set(changes)):
+    for start, end, new in _in_order(changes):
         parts += [text[last:start], new]
         last = end
     return "".join([*parts, text[last:]])

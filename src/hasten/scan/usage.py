@@ -5,13 +5,19 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Binding, Block, Function, Loop
+from hasten.scan.vocabulary import words
 
 Above = tuple[ast.AST, ...]
 """What a node stands in, the outermost first."""
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+READERS = words(
+    "len sum min max sorted list tuple print float str enumerate zip mean average median std"
+    " array asarray tensor FloatTensor"
+)
+"""Functions that do not keep a list that they are given."""
 SEES_ALL_NAMES = re.compile(r"(?<![\w.])(locals|vars|globals|eval|exec)\(")
 
 
@@ -29,6 +35,21 @@ class Usage:
     def inside(self) -> list[tuple[ast.Name, Above]]:
         """Where the name stands in the loop."""
         return list(occurrences(self.loop.node, self.name))
+
+    def changes(self, node: ast.expr) -> bool:
+        """Whether an expression uses a name that the loop gives a value."""
+        return any(
+            self.loop.holds(binding.line)
+            for each in walk(node)
+            if isinstance(each, ast.Name)
+            for binding in self._function.bindings.get(each.id, ())
+        )
+
+    def fresh_name(self, ending: str) -> str | None:
+        """For another thing beside it; None where the function has that name already."""
+        name = f"{self.name}_{ending}"
+        taken = re.search(rf"\b{name}\b", self._look.text_of(self._function))
+        return None if taken else name
 
     def is_hidden(self) -> bool:
         """Whether nobody but the loop itself sees what the name holds while the loop runs, and
@@ -72,6 +93,29 @@ class Usage:
         outer = self.loop.outer
         return outer is not None and bool(self._before) and self._before[-1].line < outer.line
 
+    @property
+    def starts_anew(self) -> bool:
+        """Whether nothing is done with it between what it is given first and the loop."""
+        if self.comes_round or not self._before:
+            return False
+        given = self._before[-1].line
+        return not any(given < each.lineno < self.loop.line for each, _ in self._outside)
+
+    @cached_property
+    def _outside(self) -> list[tuple[ast.Name, Above]]:
+        everywhere = occurrences(self._function.node, self.name)
+        return [each for each in everywhere if not self.loop.holds(each[0].lineno)]
+
+    def has_other_names(self) -> bool:
+        """Whether what it holds may be reached otherwise while the loop runs, as after
+        ``history["loss"] = losses``."""
+        *_, outermost = self.loop.outwards()
+        return any(
+            _gives_away(name, above)
+            for name, above in self._outside
+            if name.lineno <= (outermost.node.end_lineno or 0)
+        )
+
     def first_values(self) -> list[ast.expr | None]:
         """What it is given before the loop; nothing where that is not sure."""
         if any(each.how != "value" for each in self._before):
@@ -81,6 +125,20 @@ class Usage:
         if self.comes_round and any(each.line > end for each in bindings):
             return []
         return [each.value for each in self._before]
+
+
+def _gives_away(name: ast.Name, above: Above) -> bool:
+    """Whether something else may have it from there on."""
+    if not isinstance(name.ctx, ast.Load) or any(isinstance(each, ast.Return) for each in above):
+        return False
+    match above[-1]:
+        case ast.Subscript() | ast.Attribute() | ast.Compare() | ast.FormattedValue() | ast.For():
+            return False
+        case ast.If() | ast.While() | ast.UnaryOp() | ast.BinOp() | ast.AugAssign():
+            return False
+        case ast.Call() as call:
+            return called_name(call) not in READERS
+    return True
 
 
 def occurrences(root: ast.AST, name: str) -> Iterator[tuple[ast.Name, Above]]:

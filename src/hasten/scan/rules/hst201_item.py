@@ -6,7 +6,8 @@ from typing import ClassVar
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, is_said_above, receiver
 from hasten.scan.outline import Site
-from hasten.scan.read_once import before_copies, read_after_loop
+from hasten.scan.read_once import read_after_loop
+from hasten.scan.reads import before_copies
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_element
 

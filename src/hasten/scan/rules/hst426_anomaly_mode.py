@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Fix
-from hasten.scan.edits import fix_of, replace
+from hasten.scan.edits import fix_of, leave_out, replace
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, argument, is_constant
 from hasten.scan.outline import Site
@@ -49,10 +49,14 @@ def train(loss, debug):
         mode = argument(site.node, 0, "mode")
         if is_constant(mode, True) or (mode is None and not site.node.args):
             message = "every step is searched for anomalies"
-            yield Found(site.node, message, _turn_off(mode, look))
+            yield Found(site.node, message, _turn_off(mode, site, look))
 
 
-def _turn_off(mode: ast.expr | None, look: Look) -> Fix | None:
+def _turn_off(mode: ast.expr | None, site: Site, look: Look) -> Fix | None:
+    """It is off unless it is turned on."""
     if mode is None:
         return None
-    return fix_of("unsafe", "Turns it off.", replace(look.lines, mode, "False"))
+    about = "Turns it off."
+    return leave_out(site, look.lines, about) or fix_of(
+        "unsafe", about, replace(look.lines, mode, "False")
+    )

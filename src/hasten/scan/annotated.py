@@ -1,0 +1,63 @@
+"""What the annotations of a function tell, and a type checker by them."""
+
+import ast
+
+from hasten.scan.look import Look
+from hasten.scan.nodes import walk
+from hasten.scan.outline import Function, Site
+from hasten.scan.trace import FOLLOWED
+
+
+def annotation_of(name: str, function: Function) -> ast.expr | None:
+    if name in function.parameters:
+        return function.parameters[name].annotation
+    for each in walk(function.node):
+        match each:
+            case ast.AnnAssign(target=ast.Name(id=target)) if target == name:
+                return each.annotation
+    return None
+
+
+def is_known_tensor(node: ast.expr | None, site: Site, look: Look) -> bool:
+    """Whether a type checker that looks at the function takes it for a tensor. Of what a module
+    gives it knows nothing, nor of functions without annotations."""
+    return _is_checked(site.function) and _is_known(node, site.function, look, FOLLOWED)
+
+
+def _is_checked(function: Function) -> bool:
+    return _says_what_it_gives(function) or any(
+        each.annotation is not None for each in function.parameters.values()
+    )
+
+
+def _says_what_it_gives(function: Function | None) -> bool:
+    return function is not None and getattr(function.node, "returns", None) is not None
+
+
+def _is_known(node: ast.expr | None, function: Function, look: Look, steps: int) -> bool:
+    if not steps:
+        return False
+    match node:
+        case ast.Name():
+            return _is_known_name(node, function, look, steps - 1)
+        case ast.BinOp(left=ast.Constant(), right=inner) | ast.BinOp(left=inner):
+            return _is_known(inner, function, look, steps - 1)
+        case ast.Compare(left=inner) | ast.Subscript(value=inner) | ast.UnaryOp(operand=inner):
+            return _is_known(inner, function, look, steps - 1)
+        case ast.Call(func=ast.Attribute(value=inner)) if not look.is_of_torch(node):
+            return _is_known(inner, function, look, steps - 1)
+        case ast.Call(func=func):
+            named = look.outline.function_named(look.dotted(func))
+            return look.is_of_torch(node) or _says_what_it_gives(named)
+    return False
+
+
+def _is_known_name(name: ast.Name, function: Function, look: Look, steps: int) -> bool:
+    if annotation_of(name.id, function) is not None:
+        return True
+    binding, _ = look.values.definition(name.id, name.lineno, function)
+    return (
+        binding is not None
+        and binding.how == "value"
+        and _is_known(binding.value, function, look, steps)
+    )

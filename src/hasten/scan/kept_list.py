@@ -1,0 +1,125 @@
+"""The fix for a list that a loop appends a number to in every step: the tensors are kept in a list
+of their own, and the numbers are read from them after the loop.
+
+The list itself holds nothing but numbers at any time, as whoever annotated it said.
+"""
+
+import ast
+import re
+
+from hasten.records.scan import Edit, Fix, Safety
+from hasten.scan.annotated import annotation_of
+from hasten.scan.edits import (
+    fix_of,
+    insert_line_after,
+    insert_line_before,
+    rename,
+    replace_methods,
+)
+from hasten.scan.look import Look
+from hasten.scan.nodes import walk
+from hasten.scan.outline import Site
+from hasten.scan.own_memory import keeps_its_numbers
+from hasten.scan.reads import before_copies, detached, holds, is_read
+from hasten.scan.usage import Above, Usage
+
+BY_HAND = (
+    "Keep the tensors in a list of their own and read them after the loop. The loop also looks at"
+    " `{}`, which has something in it before: count the steps apart."
+)
+
+
+def keep_all(site: Site, usage: Usage, look: Look) -> Fix | None:
+    """Of ``losses.append(loss.item())``."""
+    first = usage.first_values()
+    if site.statement.value.args != [site.node]:  # type: ignore[attr-defined]
+        return None
+    if not first or not all(map(_is_empty_list, first)) or usage.has_other_names():
+        return None
+    if holds(before_copies(site.node)) != "float":
+        return None
+    if not all(_leaves_items_alone(above, look) for _, above in usage.inside):
+        return None
+    if not usage.starts_anew and not all(_is_append(above) for _, above in usage.inside):
+        return Fix(safety="display", about=BY_HAND.format(usage.name))
+    return _read_from_another(site, usage, look)
+
+
+def _read_from_another(site: Site, usage: Usage, look: Look) -> Fix | None:
+    name, fresh = usage.name, usage.fresh_name("on_device")
+    if fresh is None:
+        return None
+    safety, about = _safety(usage)
+    loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
+    made = f"{fresh}{_annotation(usage, look)} = []"
+    read = f"{name}.extend([float(each) for each in {fresh}])"
+    return fix_of(
+        safety,
+        about,
+        _kept(site, usage, look),
+        insert_line_before(look.lines, loop, made),
+        insert_line_after(look.lines, loop, read),
+        *rename(look.lines, loop, usage.inside, fresh),
+    )
+
+
+def _kept(site: Site, usage: Usage, look: Look) -> Edit | None:
+    tensor = before_copies(site.node)
+    copied = "" if keeps_its_numbers(tensor, usage.loop, site, look) else ".clone()"
+    return replace_methods(look.lines, site.node, tensor, f"{detached(site, look)}{copied}")
+
+
+def _safety(usage: Usage) -> tuple[Safety, str]:
+    about = f"`{usage.name}` are kept on the device and read after the loop."
+    if _has_an_end(usage.loop.node):
+        return "safe", about
+    return "unsafe", f"{about} Until then each takes 512 bytes there."
+
+
+def _has_an_end(loop: ast.AST) -> bool:
+    """Whether it goes over data; one that counts steps may go on for millions."""
+    if not isinstance(loop, ast.For):
+        return False
+    return not any(
+        isinstance(each, ast.Name) and each.id in ("range", "trange", "count")
+        for each in walk(loop.iter)
+    )
+
+
+def _annotation(usage: Usage, look: Look) -> str:
+    """As the list has one: ``List[torch.Tensor]`` beside ``List[float]``."""
+    torch = look.outline.name_of("torch")
+    annotation = annotation_of(usage.name, usage.loop.function)
+    if annotation is None or torch is None:
+        return ""
+    return ": " + re.sub(r"\bfloat\b", f"{torch}.Tensor", look.source(annotation))
+
+
+def _is_empty_list(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.List) and not node.elts
+
+
+def _is_append(above: Above) -> bool:
+    """Whether ``x.item()`` and no more is appended there."""
+    match above[-3:]:
+        case [ast.Expr(), ast.Call(func=func, args=[appended]), ast.Attribute(attr="append") as it]:
+            return func is it and is_read(appended)
+    return False
+
+
+def _leaves_items_alone(above: Above, look: Look) -> bool:
+    """Whether it makes no difference there what the list holds: ``losses.append``, ``len(losses)``,
+    and now and then ``f"{losses[-1]:.3f}"``, which reads alike of a number and of a tensor."""
+    match above[-1]:
+        case ast.Attribute():
+            return _is_append(above)
+        case ast.Call(func=ast.Name(id="len")):
+            return True
+        case ast.Subscript(slice=ast.UnaryOp()):
+            shown = above[-2]
+            return (
+                isinstance(shown, ast.FormattedValue)
+                and shown.conversion == -1
+                and any(isinstance(each, ast.If) and look.is_seldom(each) for each in above)
+            )
+    return False
