@@ -1,7 +1,7 @@
 """Rows that a Python loop copies into a padded array."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
@@ -10,10 +10,9 @@ from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_start_of_row
-from hasten.scan.trace import root_name
+from hasten.scan.trace import names, root_name
 
-FILLS = "] * ("
-"""Stands in every file where lists are lengthened."""
+COUNTS = ("enumerate", "range", "zip")
 
 
 class PaddedByLoop(Rule):
@@ -25,7 +24,8 @@ class PaddedByLoop(Rule):
         " keep rows as tensors so that nothing is converted."
     )
     verify = "Compare the padded batches of both versions."
-    nodes = (ast.For, ast.ListComp)
+    nodes = (ast.For,)
+    calls = ("len",)
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -42,8 +42,8 @@ def pad_collate(batch):
     most = max(len(row["ids"]) for row in batch)
     ids = [row["ids"] + [0] * (most - len(row["ids"])) for row in batch]  # !
     labels = []
-    for row in batch:  # !
-        labels.append(row["labels"] + [-100] * (most - len(row["labels"])))
+    for row in batch:
+        labels.append(row["labels"] + [-100] * (most - len(row["labels"])))  # !
     return torch.tensor(ids), torch.tensor(labels)
 
 def length_mask(lengths):
@@ -75,26 +75,19 @@ def features(row, most):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         node = site.node
-        filling = _filling(node) if FILLS in look.text else None
-        if filling is not None:
-            yield Found(node, f"`{look.source(filling)}` lengthens the rows one by one")
+        if isinstance(node, ast.Call):
+            filling = _filling(site)
+            if filling is not None:
+                message = f"`{look.source(filling)}` lengthens the rows one by one"
+                yield Found(site.statement, message)
             return
-        if (
-            not isinstance(node, ast.For)
-            or not isinstance(node.iter, ast.Call)
-            or called_name(node.iter)
-            not in (
-                "enumerate",
-                "range",
-                "zip",
-            )
-        ):
+        if not isinstance(node.iter, ast.Call) or called_name(node.iter) not in COUNTS:
             return
         places = {each.id for each in walk(node.target) if isinstance(each, ast.Name)}
         for statement in node.body:
             target = statement.targets[0] if isinstance(statement, ast.Assign) else None
             if isinstance(target, ast.Subscript) and is_start_of_row(target, places):
-                is_mask = isinstance(statement.value, ast.Constant)  # type: ignore[attr-defined]
+                is_mask = isinstance(statement.value, ast.Constant)
                 yield Found(
                     node,
                     f"`{look.source(target)}` is filled by a loop over rows",
@@ -103,30 +96,16 @@ def features(row, most):
                 return
 
 
-def _filling(loop: ast.For | ast.ListComp) -> ast.AST | None:
-    """``[0] * (most - len(row))``, where the loop gives the row."""
-    parts: Sequence[ast.AST]
-    if isinstance(loop, ast.ListComp):
-        target, parts = loop.generators[0].target, [loop.elt]
-    else:
-        target, parts = loop.target, loop.body
-    rows = {each.id for each in walk(target) if isinstance(each, ast.Name)}
-    for part in parts:
-        if isinstance(part, ast.For | ast.While):
-            continue
-        for each in walk(part):
-            if _is_filling(each, rows):
+def _filling(site: Site) -> ast.BinOp | None:
+    """``[0] * (most - len(row))`` around a ``len(row)``, where the loop gives the row."""
+    missing, root = site.parent, root_name(site.node.args[0]) if site.node.args else None
+    if not isinstance(missing, ast.BinOp) or missing.right is not site.node:
+        return None
+    target = site.loop.header()[0] if site.loop is not None else None
+    if root is None or target is None or root.id not in names(target):
+        return None
+    for each in walk(site.statement):
+        match each:
+            case ast.BinOp(op=ast.Mult(), left=ast.List(), right=right) if right is missing:
                 return each
     return None
-
-
-def _is_filling(node: ast.AST, rows: set[str]) -> bool:
-    match node:
-        case ast.BinOp(
-            op=ast.Mult(),
-            left=ast.List(),
-            right=ast.BinOp(op=ast.Sub(), right=ast.Call(func=ast.Name(id="len"), args=[row])),
-        ):
-            root = root_name(row)
-            return root is not None and root.id in rows
-    return False
