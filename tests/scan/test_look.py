@@ -18,6 +18,7 @@ def site_of_call(text: str, name: str = "asked") -> tuple[Site, Look]:
     ("guard", "rare"),
     [
         ("if step % 100 == 0:", True),
+        ("if length % period != 0:", False),
         ("if self.verbose:", True),
         ("if self.first is None:", True),
         ("if mask is None:", False),

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from hasten.scan.traversal import outline
-from hasten.scan.value import Value
+from hasten.scan.value import UNKNOWN, Value
 from hasten.scan.values import Values, moves_to_device
 
 
@@ -338,3 +338,94 @@ def test_what_is_drawn_without_a_size_is_a_number(drawn: str, kind: str) -> None
 )
 def test_what_a_generator_draws_is_known_by_its_name(drawn: str, kind: str) -> None:
     assert value_of(f"def step(self, rng):\n    asked = {drawn}").kind == kind
+
+
+def test_what_is_divided_by_a_number_is_no_number_unless_it_was_one() -> None:
+    assert value_of("def step(loss, rows):\n    asked = rows.part / len(rows)") == UNKNOWN
+    assert value_of("def step(rows):\n    asked = 1 / len(rows)") == Value("number")
+
+
+def test_what_keeps_its_name_stays_a_tensor() -> None:
+    text = """
+import torch
+def update(self, labels: torch.Tensor, mask: torch.Tensor):
+    labels, mask = self.detached(labels, mask)
+    asked = labels
+"""
+    assert value_of(text) == Value("tensor")
+    assert value_of(text.replace("detached", "to_numpy")) == UNKNOWN
+
+
+def test_none_in_one_branch_tells_nothing_of_the_other() -> None:
+    text = """
+import torch
+def step(x: torch.Tensor, standard):
+    if standard:
+        spread = torch.std(x)
+    else:
+        spread = None
+    asked = spread
+"""
+    assert value_of(text) == Value("tensor")
+
+
+def test_a_function_of_another_file_mostly_gives_tensors_for_tensors() -> None:
+    text = """
+import torch
+from scipy.optimize import linear_sum_assignment
+from .masks import lengths_of_mask, num_rows
+def step(mask: torch.Tensor):
+    asked = lengths_of_mask(mask)
+"""
+    assert value_of(text) == Value("tensor")
+    assert value_of(text.replace("= lengths_of_mask", "= num_rows")) == UNKNOWN
+    assert value_of(text.replace("= lengths_of_mask", "= linear_sum_assignment")) == UNKNOWN
+
+
+def test_a_part_of_a_module_gives_tensors_for_tensors() -> None:
+    text = """
+from torch import nn
+class Net(nn.Module):
+    def forward(self, x):
+        asked = self.distances(x)
+"""
+    assert value_of(text) == Value("tensor", "device")
+
+
+def test_a_loss_in_results_is_a_tensor_and_one_in_settings_is_not() -> None:
+    assert value_of("def step(outputs):\n    asked = outputs['loss']") == Value("tensor")
+    assert value_of("def step(outputs):\n    asked = outputs.get('loss')") == Value("tensor")
+    assert value_of("def step(config):\n    asked = config['loss']") == UNKNOWN
+
+
+def test_what_a_number_is_read_from_is_a_tensor() -> None:
+    text = """
+import torch
+def right(a, b, count):
+    asked = b
+    return ((a == b).sum() / count).item() + (a == b).float().mean().item()
+"""
+    assert value_of(text) == Value("tensor")
+
+
+def test_an_argument_none_tells_nothing() -> None:
+    text = """
+import torch
+def pooled(x, lengths):
+    asked = lengths
+    return x.permute(1, 0), lengths.clamp(min=1)
+
+def pooled_alone(x):
+    return pooled(x, None)
+"""
+    assert value_of(text) == Value("tensor")
+
+
+def test_parts_of_what_a_module_is_given_are_tensors() -> None:
+    text = """
+from torch import nn
+class Net(nn.Module):
+    def forward(self, data):
+        asked = data.edges
+"""
+    assert value_of(text) == Value("tensor")

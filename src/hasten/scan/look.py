@@ -15,6 +15,7 @@ from hasten.scan.vocabulary import words
 
 NO_GRAD = ("no_grad", "inference_mode")
 COMPILES = ("njit", "jit", "vectorize", "guvectorize", "numba_jit", "cfunc")
+HOST_ONLY = ("scipy.optimize.", "scipy.spatial.", "networkx.", "lap.", "lapjv.")
 RARELY = re.compile(
     r"print|verbose|debug|(^|_)save|report|eval(?!ue)|valid(?!_mask)|every|interval|freq|period"
     r"|display|plot|is_main|(^|_)rank|first|profil|warn"
@@ -56,6 +57,8 @@ class Look:
     def is_mask(self, node: ast.AST, site: Site) -> bool:
         """Whether it is a tensor of booleans, as far as the function tells."""
         match node:
+            case ast.Call(func=ast.Attribute(value=held, attr=name)) if name in KEEPS_TYPE:
+                return self.is_mask(held, site)
             case ast.Compare() | ast.Call():
                 return gives_booleans(node) and self.value(node, site).kind == "tensor"
             case ast.UnaryOp(op=ast.Invert()):
@@ -112,6 +115,10 @@ class Look:
             if self.dotted(called).rpartition(".")[2] in COMPILES:
                 return True
         return False
+
+    def needs_host(self, function: Function) -> bool:
+        """Whether it calls a library that has nothing for the device, so that copies must be."""
+        return any(self.dotted(each.node.func).startswith(HOST_ONLY) for each in function.calls)
 
     def prepares_data(self, site: Site) -> bool:
         """Whether the place is part of a data set, a collate function or a transform."""
@@ -178,6 +185,8 @@ class Look:
             return False
         for each in asked:
             match each:
+                case ast.Compare(left=ast.BinOp(op=ast.Mod()), ops=[ast.NotEq()]):
+                    return False  # mostly so
                 case ast.BinOp(op=ast.Mod(), right=period):
                     if _is_long(period):
                         return not any(map(_trains, node.body))
@@ -300,6 +309,11 @@ def _is_given(name: str, body: list[ast.stmt]) -> bool:
 
 MAKERS = vocabulary.MADE_ON_HOST - {"from_numpy", "as_tensor"}
 """What a tensor of its own is made with, not of one that there is."""
+KEEPS_TYPE = words(
+    "view reshape flatten squeeze unsqueeze expand expand_as repeat transpose permute t contiguous"
+    " clone detach cuda scatter_ fill_ masked_fill masked_fill_ index_fill_ flip roll"
+)
+"""Methods of a tensor that leave booleans what they are."""
 COMPARISONS = words(
     "isnan isinf isfinite eq ne lt gt le ge isin bool logical_and logical_or logical_not"
     " logical_xor"

@@ -1,6 +1,7 @@
 """What names, annotations and parameters say of a value that nothing else is known of."""
 
 import ast
+import re
 from functools import lru_cache
 from typing import Protocol
 
@@ -8,7 +9,7 @@ from hasten.scan import vocabulary
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Class, Function, Outline, Site
 from hasten.scan.uses import tensor_parameters
-from hasten.scan.value import ARRAY, LOADER, NUMBER, TENSOR, UNKNOWN, Value
+from hasten.scan.value import ARRAY, LOADER, NONE, NUMBER, TENSOR, UNKNOWN, Value
 
 
 class Known(Protocol):
@@ -52,6 +53,8 @@ class Parameters:
         is_named_so = vocabulary.is_tensor_parameter(name)
         if name in used or (is_named_so and (used or _takes_tensors(function, values))):
             return TENSOR
+        if name in vocabulary.BATCHES and _takes_tensors(function, values):
+            return Value("batch")
         return named
 
     def tensor_parameters(self, function: Function) -> frozenset[str]:
@@ -75,7 +78,7 @@ class Parameters:
         found = {
             values.of(_given_to(name, function, site.node), site.function)
             for site in self._calls_of(function)
-        }
+        } - {NONE}
         if len(found) == 1:
             return found.pop()
         return TENSOR if found and all(each.kind == "tensor" for each in found) else UNKNOWN
@@ -132,6 +135,20 @@ def of_annotation(node: ast.expr, outline: Outline) -> Value:
     if last == "str":
         return Value("text")
     return UNKNOWN
+
+
+GIVES_NO_TENSOR = re.compile(
+    r"numpy|array|(^|_|2)np($|_)|(^|_)(cpu|host|item|float|int|str|text|len|length|size|shape|dim"
+    r"|dims|count|num|name|names|keys|type|dtype|device|list|dict|json|scalar|print|log|check|get"
+    r"|is|has|should|can|write|save|plot|load|read|parse|format|decode|tokenize)($|_)"
+)
+"""What functions are called that give something else than the tensors that they take."""
+
+
+def may_give_tensor(called: str) -> bool:
+    """Whether a function that takes tensors may give some back, by its dotted name."""
+    last = called.rpartition(".")[2]
+    return last.islower() and not GIVES_NO_TENSOR.search(last)
 
 
 @lru_cache(maxsize=10_000)

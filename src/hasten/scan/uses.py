@@ -6,6 +6,7 @@ another value.
 """
 
 import ast
+from collections.abc import Iterator
 
 from hasten.scan import vocabulary
 from hasten.scan.outline import Function, Outline
@@ -19,7 +20,8 @@ TELLING_WITH_NUMBERS = words("size view transpose unfold chunk new_full")
 """And these, where they are given an argument."""
 REDUCTIONS = words("sum mean max min std var prod norm any all argmin cumsum sort")
 """And these with ``dim``; arrays say ``axis``."""
-ASKED = TELLING | TELLING_WITH_NUMBERS | REDUCTIONS | {"to"}
+REDUCED = REDUCTIONS | words("float double detach abs exp log sqrt")
+ASKED = TELLING | TELLING_WITH_NUMBERS | REDUCTIONS | {"to", "item"}
 OF_TWO = words("matmul mm bmm mul add sub div dot maximum minimum eq where cosine_similarity")
 """Functions of torch whose second argument is a tensor as well; losses are."""
 
@@ -63,6 +65,8 @@ def _tensors_of(
     call: ast.Call, called: ast.Attribute, outline: Outline
 ) -> list[ast.expr] | tuple[()]:
     """What a call shows to be a tensor."""
+    if called.attr == "item":
+        return [] if isinstance(called.value, ast.Name) else list(_reduced(called.value))
     if called.attr in ASKED and _is_telling(called, call) and not _is_module(called.value, outline):
         return [called.value]
     if not isinstance(called.value, ast.Name | ast.Attribute):
@@ -73,6 +77,21 @@ def _tensors_of(
 def _is_module(node: ast.expr, outline: Outline) -> bool:
     """``torch`` of ``torch.sum(x, dim=1)``."""
     return isinstance(node, ast.Name) and (node.id == "torch" or node.id in outline.imports)
+
+
+def _reduced(read: ast.expr) -> Iterator[ast.expr]:
+    """``a``, ``b`` of ``(a == b).sum()``, of which a number is read."""
+    match read:
+        case ast.Call(func=ast.Attribute(value=held, attr=name)) if name in REDUCED:
+            yield from _reduced(held)
+        case ast.Compare(left=left, comparators=[right]):
+            yield from _reduced(left)
+            yield from _reduced(right)
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
+            yield from _reduced(left)
+            yield from _reduced(right)
+        case ast.Name():
+            yield read
 
 
 def _given_to_torch(

@@ -38,7 +38,7 @@ class Value(NamedTuple):
         return self.kind == "tensor"
 
 
-UNKNOWN = Value("unknown")
+UNKNOWN, NONE = Value("unknown"), Value("none")
 HOST_TENSOR, DEVICE_TENSOR = Value("tensor", "host"), Value("tensor", "device")
 LOADER = Value("loader", "host")
 TENSOR, NUMBER, ARRAY = Value("tensor"), Value("number"), Value("array", "host")

@@ -9,12 +9,13 @@ import ast
 
 from hasten.scan import vocabulary
 from hasten.scan.outline import Binding, Class, Function, Outline
-from hasten.scan.signs import Parameters, by_name
+from hasten.scan.signs import Parameters, by_name, may_give_tensor
 from hasten.scan.value import (
     ARRAY,
     DEVICE_TENSOR,
     HOST_TENSOR,
     LOADER,
+    NONE,
     NUMBER,
     TENSOR,
     UNKNOWN,
@@ -24,7 +25,7 @@ from hasten.scan.value import (
 
 DEPTH = 24
 """Names that are followed one after the other."""
-MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.")
+MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.", "sklearn.", "cv2.")
 """Functions of these are no methods."""
 MODULE_BASES = ("Module", "LightningModule", "PreTrainedModel", "ModuleList", "Sequential")
 
@@ -83,7 +84,32 @@ class Values:
             return by_name(name)
         if binding is None:
             return self.parameters.of(name, scope, self)
-        return self._of_binding(binding, scope)
+        found = self._of_binding(binding, scope)
+        if found.kind == "none":
+            return self._of_others(name, binding, scope)
+        return found if found.kind != "unknown" else self._of_same(name, binding, scope)
+
+    def _of_others(self, name: str, binding: Binding, scope: Function) -> Value:
+        """Of what a name is given where it is not given ``None``."""
+        for each in scope.bindings[name]:
+            if each is not binding and each.within is None and each.how != "changed":
+                found = self._of_binding(each, scope)
+                if found.kind not in ("unknown", "none"):
+                    return found
+        return NONE
+
+    def _of_same(self, name: str, binding: Binding, scope: Function) -> Value:
+        """``x, y = prepared(x, y)``: what keeps its name mostly stays what it was."""
+        call = binding.value
+        if binding.how not in ("value", "item") or not isinstance(call, ast.Call):
+            return UNKNOWN
+        if not may_give_tensor(self._outline.dotted(call.func)):
+            return UNKNOWN
+        for each in call.args:
+            if isinstance(each, ast.Name) and each.id == name:
+                found = self.of(each, scope)
+                return found if found.kind in ("tensor", "batch") else UNKNOWN
+        return UNKNOWN
 
     def definition(
         self, name: str, line: int, function: Function
@@ -188,15 +214,17 @@ class Values:
                 "device" if "device" in places else "unknown" if "unknown" in places else "host"
             )
             return Value("tensor", where)
-        for kind in ("array", "frame", "text", "number"):
+        for kind in ("array", "frame", "text"):
             if any(each.kind == kind for each in found):
                 return next(each for each in found if each.kind == kind)
-        return UNKNOWN
+        return NUMBER if all(each.kind == "number" for each in found) else UNKNOWN
 
     def _of_subscript(self, node: ast.Subscript, function: Function) -> Value:
         base = self.of(node.value, function)
         match base.kind:
             case "unknown":
+                if isinstance(node.slice, ast.Constant):
+                    return _of_key(node.value, node.slice.value)
                 index = self.of(node.slice, function)
                 return Value("tensor", index.where) if index.kind == "tensor" else UNKNOWN
             case "tensor" | "array" | "frame":
@@ -250,7 +278,28 @@ class Values:
         named = self._of_named_call(node, dotted, function)
         if named is not None:
             return named
-        return self._of_own_call(called, function)
+        own = self._of_own_call(called, function)
+        return own if own.kind != "unknown" else self._of_foreign_call(node, dotted, function)
+
+    def _of_foreign_call(self, node: ast.Call, dotted: str, function: Function) -> Value:
+        """Of a function of another file that is given tensors: it mostly gives some."""
+        base, _, name = dotted.rpartition(".")
+        if not may_give_tensor(name):
+            return UNKNOWN
+        if base == "self":
+            owner = function.owner
+            if owner is None or name in owner.methods or not self.is_module(owner):
+                return UNKNOWN
+            if any(self.of(each, function).is_tensor for each in node.args):
+                return DEVICE_TENSOR  # of a part of the module, or of one that it is derived from
+            return UNKNOWN
+        if dotted.startswith(MODULES) or _root(node.func) not in self._outline.imports:
+            return UNKNOWN
+        given = [each for each in (self.of(each, function) for each in node.args) if each.is_tensor]
+        if not given:
+            return UNKNOWN
+        places = {each.where for each in given}
+        return Value("tensor", places.pop() if len(places) == 1 else "unknown")
 
     def _of_method(self, node: ast.Call, called: ast.Attribute, function: Function) -> Value | None:
         """None where the receiver does not tell."""
@@ -260,6 +309,8 @@ class Values:
         name = called.attr
         base = self.of(called.value, function)
         if base.kind == "unknown":
+            if name in ("get", "pop") and node.args and isinstance(node.args[0], ast.Constant):
+                return _of_key(called.value, node.args[0].value)
             if name == "cpu":
                 return HOST_TENSOR
             if name in vocabulary.ONLY_TENSORS_HAVE:
@@ -274,7 +325,11 @@ class Values:
             case "batch":
                 if name in ("to", "cuda"):
                     return Value("batch", "device")
-                return Value("tensor", base.where) if name in ("get", "pop") else None
+                if name in ("get", "pop"):
+                    return Value("tensor", base.where)
+                if name in vocabulary.TENSOR_METHODS and base.where != "host":
+                    return _of_tensor_method(Value("tensor", base.where), name, node)
+                return None
             case "module":
                 if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "double"):
                     return base
@@ -506,8 +561,15 @@ def _draws_number(node: ast.Call, name: str) -> bool:
 
 def _of_constant(node: ast.Constant) -> Value:
     if node.value is None:
-        return Value("none")
+        return NONE
     return Value("text") if isinstance(node.value, str | bytes) else NUMBER
+
+
+def _of_key(held: ast.expr, key: object) -> Value:
+    """Of what a dict of results holds under a name that tensors have."""
+    if not isinstance(key, str) or not key.endswith(vocabulary.KEYS_OF_TENSORS):
+        return UNKNOWN
+    return TENSOR if vocabulary.RESULTS.search(_last(held)) else UNKNOWN
 
 
 def _of_tensor_method(base: Value, name: str, node: ast.Call) -> Value:
@@ -566,6 +628,19 @@ def _names_device(node: ast.expr) -> bool:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return "dev" in name.lower() or name in ("rank", "local_rank", "gpu", "gpu_id", "cuda")
     return False
+
+
+def _last(node: ast.expr) -> str:
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_later(binding: Binding, line: int) -> bool:

@@ -10,6 +10,7 @@ def words(text: str) -> frozenset[str]:
 TORCH = frozenset((
     "torch", "torch.nn", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft",
     "torchaudio.functional", "torchvision.ops", "torch_scatter", "torch.nn.utils.rnn", "einops",
+    "torch.distributions", "torch.distributions.kl", "torch_geometric.utils",
 ))  # fmt: skip
 """Modules whose functions give tensors, but for the ones below."""
 
@@ -51,6 +52,7 @@ ONLY_TENSORS_HAVE = words(
     "unsqueeze detach masked_fill log_softmax index_select masked_select logsumexp view_as"
     " new_zeros new_ones new_tensor type_as expand_as bfloat16 requires_grad_ bmm isfinite"
     " contiguous permute clamp softmax sigmoid argmax long bool masked_fill_ index_fill_ scatter_"
+    " log_prob rsample entropy"
 )
 
 LAUNCH_NOTHING = words(
@@ -72,6 +74,10 @@ DRAWN_WITH = {
 
 GENERATORS = re.compile(r"(^|[._])(rng|random_state|rand_state|np_random|RandomState)$")
 """How generators of NumPy are called."""
+
+KEYS_OF_TENSORS = ("loss", "logits", "scores", "hidden_state", "embeddings", "_mask", "_ids")
+RESULTS = re.compile(r"(^|_)(out|outs|outputs?|batch|results?|preds?|predictions?|losses|inputs?)$")
+"""What dicts are called that hold such."""
 
 OPTIMIZERS = words(
     "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD Rprop LBFGS SparseAdam"
@@ -96,6 +102,9 @@ TENSOR_PARAMETERS = words(
 )
 """What parameters of ``forward`` and of losses are called where they are tensors."""
 
+
+BATCHES = words("batch data graph minibatch mini_batch sample samples")
+"""And what they are called where they hold several."""
 
 COUNTS = ("num_", "n_", "max_", "min_", "len_", "use_", "is_", "has_")
 ENDS_OF_TENSORS = (

@@ -11,6 +11,7 @@ from hasten.scan.look import (
     argument,
     called_name,
     is_constant,
+    is_own_attribute,
     is_said_above,
     keyword,
     receiver,
@@ -167,6 +168,8 @@ def train(model, loader):
             if name != "tolist":
                 waits = waits and not self._collects_results(site, look)
         if waits:
+            if look.needs_host(site.function):
+                return
             least = Heat.ONCE if name == "cpu" and _goes_over_list(site, look) else None
             message = f"`{look.source(call)}` waits for the device"
             yield Found(call, message, None, least, assumes=False)
@@ -188,14 +191,14 @@ def train(model, loader):
         if _goes_over_list(site, look):
             return False
         name = site.function.last_name
-        if name.endswith("_step") or _is_per_element(site, look):
+        if name.endswith("_step") or _is_per_element(site, look) or _is_recorded(site):
             return False
         return look.without_grad(site) or bool(PREDICTS.search(name))
 
 
 PREDICTS = re.compile(r"predict|infer|encode|embed|generat|sampl|transform|search|export|plot|save")
 JOINS = ("cat", "concat", "stack", "vstack", "hstack")
-ACTION = re.compile(r"act(ions?)?(_|$)")
+ACTION = re.compile(r"(\w+_)?act(ions?)?(_(np|numpy|cpu|host|tensor|t|env|batch|out))?$")
 AFTERWARDS = ("item", "cpu")
 
 
@@ -238,6 +241,14 @@ def _goes_over_list(site: Site, look: Look) -> bool:
 
 def _is_per_element(site: Site, look: Look) -> bool:
     return site.loop is not None and site.loop.is_statement and look.local(site).inner > 0
+
+
+def _is_recorded(site: Site) -> bool:
+    """``self.entropies.extend(...)``: kept beside what the function is there for."""
+    match site.statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=kept, attr="append" | "extend"))):
+            return is_own_attribute(kept)
+    return False
 
 
 def _goes_on(site: Site) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from hasten.records.scan import Fix, Safety
 from hasten.scan.edits import add_keyword, fix_of, replace, replace_methods, text_of_arguments
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, keyword, receiver
+from hasten.scan.look import Look, argument, called_name, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.values import moves_to_device
@@ -26,7 +26,7 @@ class MadeOnHost(Rule):
         " does not change in a buffer."
     )
     risk = "random numbers come from the device's generator and are others than before"
-    calls = ("to", "cuda", "type_as", "tensor", "as_tensor")
+    calls = ("to", "cuda", "type_as", "tensor", "as_tensor", "new_tensor")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -39,9 +39,11 @@ class Net(nn.Module):
         least = torch.tensor([0]).type_as(x)  # !
         start = torch.zeros(3, 4).to(x) + torch.ones(3, 4).type_as(x)  # !
         labels = torch.tensor(range(len(x)), device=x.device)  # !
-        noise = torch.randn(3)
-        noise = noise.to(x.device)  # !
-        return prior + steps + least + start + labels + noise
+        noise = torch.randn(3)  # !
+        noise = noise.to(x.device)
+        steps = x.new_tensor([len(row) for row in labels])  # !
+        later = torch.triu(torch.ones(3, 3), diagonal=1).bool().to(x.device)  # !
+        return prior + steps + least + start + labels + noise + later
 """,
         """\
 import numpy as np
@@ -78,7 +80,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         total = torch.tensor(0.0, device=x.device) + torch.as_tensor(x, device=x.device)
-        zeros = torch.zeros(len(x), device=x.device).to(x.device)
+        zeros = torch.zeros(len(x), device=x.device).to(x.device) + x.new_tensor([1, 2])
         return total + zeros + torch.ones_like(x).to(x.device)
 """,
     )
@@ -94,18 +96,33 @@ class Net(nn.Module):
         moved = receiver(call)
         if moved is None or look.prepares_data(site):
             return
+        if called_name(call) == "new_tensor":
+            if self._holds_many(call, site, look):
+                yield Found(call, f"`{look.source(call)}` is built in Python and copied")
+            return
         if not self._moves(call, site, look):
             return
-        made = look.origin(moved, site)
-        if look.makes_tensor(made) and not _is_scalar(made, site):
+        made = _whole(look.origin(moved, site), site, look)
+        if (
+            look.makes_tensor(made)
+            and not _is_scalar(made, site)
+            and not look.needs_host(site.function)
+        ):
             message = f"`{look.source(made)}` is made on the host and then copied"
-            yield Found(call, message, _make_on_device(call, made, look))
+            node = call if made.lineno >= site.statement.lineno else made
+            yield Found(node, message, _make_on_device(call, made, look))
 
     def _moves(self, call: ast.Call, site: Site, look: Look) -> bool:
         """Also ``.to(x)``: to where another tensor lies."""
         if called_name(call) == "type_as" or moves_to_device(call):
             return True
         return bool(call.args) and look.is_on_device(call.args[0], site)
+
+    def _holds_many(self, call: ast.Call, site: Site, look: Look) -> bool:
+        given = argument(call, 0, "data")
+        if isinstance(given, ast.Constant | ast.List | ast.Tuple):
+            return False  # a number or a few
+        return look.value(given, site).kind in ("list", "array")
 
     def _copies_list(self, call: ast.Call, site: Site, look: Look) -> bool:
         if keyword(call, "device") is None or not call.args or look.prepares_data(site):
@@ -117,6 +134,16 @@ class Net(nn.Module):
         if site.loop is not None and site.loop.changes(given):
             return kind in ("list", "array", "unknown")
         return kind == "array" or (kind == "list" and site.loop is not None)
+
+
+def _whole(made: ast.expr, site: Site, look: Look) -> ast.expr:
+    """What ``torch.triu(torch.ones(n, n))`` is a part of."""
+    if isinstance(made, ast.Call) and called_name(made) in PARTS and made.args:
+        return look.origin(made.args[0], site)
+    return made
+
+
+PARTS = ("triu", "tril", "diag", "logical_not")
 
 
 def _holds_counter(given: ast.expr, site: Site, look: Look) -> bool:

@@ -39,7 +39,19 @@ class Loss(nn.Module):
         chosen, rest = x[valid], x[~valid, 1]  # !
         x[valid] = chosen * 2  # !
         x[valid] += 1  # !
+        x[torch.zeros_like(x, dtype=torch.bool).scatter_(0, y, 1)] = negative  # !
         return x[mask].sum() + negative.sum() + rest.sum()  # !
+""",
+        """\
+import torch
+from torch import nn
+from .kernels import Neighbours
+
+class Distances(nn.Module):
+    def forward(self, places):
+        edges, lengths = Neighbours.apply(places, self.cutoff)
+        there = edges[0] != -1
+        return edges[:, there], lengths[there]  # !
 """,
         """\
 import torch
@@ -86,10 +98,30 @@ class Loss(nn.Module):
         indices = index.elts if isinstance(index, ast.Tuple) else [index]
         if not any(_may_be_mask(each) for each in indices):
             return False
+        kind = look.value(node.value, site).kind
+        if kind not in ("tensor", "unknown"):
+            return False
         return any(
-            _may_be_mask(each) and look.is_mask(each, site) and look.is_on_device(each, site)
+            look.is_mask(each, site) and look.is_on_device(each, site)
             for each in indices
-        ) and look.value(node.value, site).kind in ("tensor", "unknown")
+            if _may_be_mask(each)
+        ) or self._is_compared(node.value, indices, site, look)
+
+    def _is_compared(
+        self, chosen: ast.expr, indices: list[ast.expr], site: Site, look: Look
+    ) -> bool:
+        """Whether an index of a tensor is a comparison of which it is not known of what: of a
+        plain number it would make no index."""
+        owner = site.function.owner
+        in_module = owner is not None and look.values.is_module(owner)
+        if look.prepares_data(site) or not (in_module or look.is_on_device(chosen, site)):
+            return False
+        return any(
+            isinstance(given := look.values.given(each, site.function), ast.Compare)
+            and look.value(given, site).kind == "unknown"
+            for each in indices
+            if isinstance(each, ast.Name | ast.Compare)
+        )
 
     def _chosen(self, call: ast.Call, site: Site, look: Look) -> bool:
         name = called_name(call)

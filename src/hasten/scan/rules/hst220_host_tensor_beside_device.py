@@ -44,6 +44,13 @@ class Contrast(nn.Module):
         joined = torch.empty(len(y), 2 * y.size(1))  # !
         joined[:, 0::2] = y
         return y.gather(1, others) + joined
+
+    def weigh(self, y: torch.Tensor, weights=None):
+        if weights is None:
+            weights = torch.ones(len(y))  # !
+        else:
+            weights = self.shares(weights)
+        return y * weights.to(y.device)
 """,
         """\
 import torch
@@ -70,7 +77,7 @@ class Contrast(nn.Module):
         if not look.makes_tensor(call) or look.prepares_data(site):
             return
         is_sized = any(self._is_size(each, site, look) for each in _sizes(call))
-        if is_sized and not _is_used_up(site) and not _moves_later(site):
+        if is_sized and not _is_used_up(site) and not _is_said_later(site, look):
             yield Found(call, f"`{look.source(call)}` lies on the host")
 
     def _is_size(self, node: ast.expr, site: Site, look: Look) -> bool:
@@ -131,8 +138,8 @@ def _begins(node: ast.expr, start: ast.expr) -> bool:
     return True
 
 
-def _moves_later(site: Site) -> bool:
-    """Whether what it is called is copied further down: that is said there."""
+def _is_said_later(site: Site, look: Look) -> bool:
+    """Whether what it is called is copied further down, and surely is this."""
     if not isinstance(site.statement, ast.Assign):
         return False
     names = {each.id for each in site.statement.targets if isinstance(each, ast.Name)}
@@ -141,6 +148,7 @@ def _moves_later(site: Site) -> bool:
         and isinstance(each.node.func.value, ast.Name)
         and each.node.func.value.id in names
         and each.node.lineno > site.node.lineno
+        and look.origin(each.node.func.value, each) is site.node
         for each in site.function.calls
         if isinstance(each.node.func, ast.Attribute)
     )
