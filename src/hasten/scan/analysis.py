@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter
 
 import msgspec
 
@@ -224,17 +223,15 @@ def _candidates(
     has_torch: bool,
 ) -> Iterator[Candidate]:
     for sites, rules in asked:
-        looped: list[Site] | None = None
+        narrowed: dict[tuple[bool, tuple[type[ast.expr], ...]], list[Site]] = {}
         for rule in rules:
             if rule.needs_torch and not has_torch:
                 continue
-            looked_at = sites
-            if rule.in_loops:
-                if looped is None:
-                    looped = [site for site in sites if site.loop is not None]
-                looked_at = looped
+            key = rule.in_loops, rule.assigned
+            if key not in narrowed:
+                narrowed[key] = _narrowed(sites, rule)
             try:
-                for site in looked_at:
+                for site in narrowed[key]:
                     for each in rule.check(site, look):
                         yield _candidate(each, rule, site, look, numbers)
             except (RecursionError, MemoryError):
@@ -242,6 +239,14 @@ def _candidates(
             except Exception as error:  # one file must not cost all others
                 what = f"{rule.code} cannot judge line {site.node.lineno}"
                 raise UnreadableError(f"{what}, a fault of Hasten: {error!r}") from error
+
+
+def _narrowed(sites: list[Site], rule: Rule) -> list[Site]:
+    if rule.in_loops:
+        sites = [site for site in sites if site.loop is not None]
+    if rule.assigned:
+        sites = [site for site in sites if site.node.value.__class__ in rule.assigned]
+    return sites
 
 
 def _has_torch(found: Outline, text: str) -> bool:
@@ -366,19 +371,19 @@ def _gone_over(found: Outline, look: Look, numbers: dict[int, int]) -> Iterator[
 def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     call: ast.Call = site.node
     function = site.function
-    callees = [_callee(call.func, function, found)]
-    given: list[ast.expr] = call.args
-    if call.keywords:
-        given = [*given, *map(_value, call.keywords)]
-    for each in given:
-        if each.__class__ in PASSED:
-            callees.append(_passed(each, function, found))
-    if isinstance(call.func, ast.Name) and call.func.id == "map" and call.args:
-        callees.append(_callee(call.args[0], function, found))
-    return [each for each in callees if each is not None]
-
-
-_value = attrgetter("value")
+    callee = _callee(call.func, function, found)
+    callees = [] if callee is None else [callee]
+    for each in call.args:
+        if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
+            callees.append(callee)
+    for word in call.keywords:
+        each = word.value
+        if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
+            callees.append(callee)
+    if call.func.__class__ is ast.Name and call.func.id == "map" and call.args:
+        callee = _callee(call.args[0], function, found)
+        callees += [] if callee is None else [callee]
+    return callees
 
 
 def _callee(called: ast.expr, function: Function, found: Outline) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hasten.scan import vocabulary
 from hasten.scan.heat import Heats, Local
 from hasten.scan.lines import Lines
-from hasten.scan.nodes import walk
+from hasten.scan.nodes import parts_of, walk
 from hasten.scan.outline import STEPS, Block, Function, Loop, Outline, Site
 from hasten.scan.value import TENSOR, Value
 from hasten.scan.values import Values
@@ -230,7 +230,7 @@ def _asked(test: ast.expr) -> Iterator[ast.AST]:
             case ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
                 continue
         yield each
-        open_ += ast.iter_child_nodes(each)
+        open_ += parts_of(each)
 
 
 OFTEN = 8

@@ -86,7 +86,9 @@ def model_behind(
 
 
 def trained_by(site: Site, look: Look) -> ast.Call | None:
-    """The call of the model that a ``loss.backward()`` trains."""
+    """The call of the model that a ``loss.backward()`` trains, in code that knows of devices."""
+    if "cuda" not in look.text and "device" not in look.text:
+        return None
     return model_behind(receiver(site.node), site.function, look)
 
 

@@ -190,11 +190,10 @@ class Outline:
 
     def dotted(self, node: ast.AST) -> str:
         """``F.relu`` as "torch.nn.functional.relu"; empty for what is no plain name."""
-        parts: list[str] = []
+        after = ""
         while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
+            after = f".{node.attr}{after}"
             node = node.value
         if not isinstance(node, ast.Name):
             return ""
-        parts.append(self.imports.get(node.id, node.id))
-        return ".".join(reversed(parts))
+        return self.imports.get(node.id, node.id) + after

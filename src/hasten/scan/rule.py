@@ -53,7 +53,10 @@ class Rule(ABC):
     """Attributes whose setting to look at: "benchmark" for ``cudnn.benchmark = True``."""
     mentions: ClassVar[tuple[str, ...]] = ()
     """Words of which one at least stands in a file where there is something to find; it saves
-    looking at all others. Empty for a rule that no word gives away."""
+    a rule that looks at many places from looking at all others, and costs as much as a rule that
+    looks at few."""
+    assigned: ClassVar[tuple[type[ast.expr], ...]] = ()
+    """Of a rule that looks at assignments: what the value of one must be; all if empty."""
     in_loops: ClassVar[bool] = False
     """Whether only what stands in a loop of its function is looked at."""
     least: ClassVar[Heat] = Heat.STEP

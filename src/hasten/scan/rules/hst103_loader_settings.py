@@ -35,7 +35,6 @@ class LoaderSettings(Rule):
     effort = "a minute"
     risk = "kept workers change the order of samples from the second epoch on"
     calls = ("*Loader", "__init__")
-    mentions = ("Loader",)
     least = Heat.ONCE
     severity: ClassVar[Severity | None] = "low"
     examples: ClassVar[tuple[str, ...]] = (

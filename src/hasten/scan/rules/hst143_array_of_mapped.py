@@ -33,7 +33,6 @@ class ArrayOfMapped(Rule):
         "as_tensor",
         "fromiter",
     )
-    mentions = ("map(", "filter(")
     least = Heat.ONCE
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (

@@ -31,7 +31,6 @@ class PoolPerCall(Rule):
     effort = "an hour"
     risk = "a pool that is kept has to be closed"
     calls = ("Pool", "ProcessPoolExecutor", "ThreadPoolExecutor", "ThreadPool")
-    mentions = ("Pool",)
     least = Heat.ONCE
     severity: ClassVar[Severity | None] = "medium"
     needs_torch = False

@@ -28,7 +28,6 @@ class ReadForItsSize(Rule):
     calls = ("read", "load")
     least = Heat.ONCE
     needs_torch = False
-    mentions = ("soundfile", "torchaudio", "librosa", "wavfile")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import librosa

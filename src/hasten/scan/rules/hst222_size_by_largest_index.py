@@ -26,7 +26,6 @@ class SizeByLargestIndex(Rule):
         "scatter_softmax", "one_hot", "bincount", "global_add_pool", "global_mean_pool",
         "global_max_pool", "to_dense_batch", "degree",
     )  # fmt: skip
-    mentions = ("scatter", "one_hot", "bincount", "_pool", "to_dense_batch", "degree")
     waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\

@@ -28,6 +28,7 @@ class LogitsCopied(Rule):
     risk = "rounding: the division happens earlier"
     effort = "a minute"
     nodes = (ast.Assign,)
+    assigned = (ast.BinOp, ast.Call)
     mentions = ("logit", "Logit", "LOGIT", "temp", "Temp", "TEMP", "tau", "Tau", "TAU")
     examples: ClassVar[tuple[str, ...]] = (
         """\

@@ -21,6 +21,7 @@ class ProductsOfComplements(Rule):
     risk = "rounding: sums are taken in another order"
     effort = "an hour"
     nodes = (ast.Assign,)
+    assigned = (ast.BinOp,)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

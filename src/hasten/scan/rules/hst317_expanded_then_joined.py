@@ -29,7 +29,6 @@ class ExpandedThenJoined(Rule):
     risk = "rounding: sums are taken in another order"
     effort = "an hour"
     calls = ("cat", "concat", "concatenate", "hstack")
-    mentions = EXPANDS
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

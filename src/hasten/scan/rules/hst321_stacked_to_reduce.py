@@ -24,7 +24,6 @@ class StackedToReduce(Rule):
     instead = "Add as you go: `total = total + x`, and divide at the end; or `sum(tensors)`."
     risk = "rounding: sums are taken in another order"
     calls = ("stack",)
-    mentions = ("stack(",)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

@@ -17,6 +17,7 @@ class ResultDropped(Rule):
     why = "It is computed each time, often over a whole tensor, and no caller of this file uses it."
     instead = "Compute it only where it is asked for, or leave it out."
     nodes = (ast.Assign,)
+    assigned = (ast.Call,)
     least = Heat.ONCE
     severity = "low"
     examples: ClassVar[tuple[str, ...]] = (

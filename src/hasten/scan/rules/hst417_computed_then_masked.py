@@ -20,6 +20,7 @@ class ComputedThenMasked(Rule):
     risk = "draws of the random generator may be used in another order"
     effort = "an hour"
     nodes = (ast.Assign,)
+    assigned = (ast.BinOp,)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

@@ -25,6 +25,7 @@ class RebuiltConstant(Rule):
     instead = "Make it once in `__init__` (`register_buffer`), or keep it by `functools.lru_cache`."
     effort = "minutes"
     nodes = (ast.Assign,)
+    assigned = (ast.Call,)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

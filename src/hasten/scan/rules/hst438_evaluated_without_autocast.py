@@ -22,7 +22,6 @@ class EvaluatedWithoutAutocast(Rule):
     risk = "rounding: fewer digits, as in training"
     effort = "a minute"
     calls = ("autocast", *NO_GRAD)
-    mentions = ("autocast", "fp16", "use_amp", "mixed_precision", "bf16")
     least = Heat.ONCE
     severity = "low"
     examples: ClassVar[tuple[str, ...]] = (

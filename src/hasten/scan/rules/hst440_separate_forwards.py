@@ -20,6 +20,7 @@ class SeparateForwards(Rule):
     instead = "Join the parts along the batch, run the model once, and split what it gives."
     risk = "batch statistics are then taken over all parts; more memory at once"
     nodes = (ast.Assign, ast.Expr)
+    assigned = (ast.Call,)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

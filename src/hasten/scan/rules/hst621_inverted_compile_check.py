@@ -22,7 +22,6 @@ class InvertedCompileCheck(Rule):
     effort = "a minute"
     verify = "See that `torch._dynamo.utils.counters` is not empty after a step."
     calls = ("isinstance", "hasattr")
-    mentions = ("OptimizedModule", "_orig_mod", "compile")
     least = Heat.ONCE
     severity = "medium"
     examples: ClassVar[tuple[str, ...]] = (

@@ -24,7 +24,6 @@ class FullPrecision(Rule):
     risk = "another precision: whether it trains as well, `hasten tune` tries and proves"
     verify = "hasten tune TASK: it trains pairs of seeds in both."
     calls = ("backward",)
-    mentions = ("cuda", "device")
     in_loops = True
     severity = "info"
     default = False

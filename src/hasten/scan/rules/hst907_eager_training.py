@@ -22,7 +22,6 @@ class EagerTraining(Rule):
     verify = "hasten tune TASK: it tries that, and says after how many steps it has paid."
     effort = "a minute"
     calls = ("backward",)
-    mentions = ("cuda", "device")
     in_loops = True
     severity = "info"
     default = False
