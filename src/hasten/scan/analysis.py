@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 import msgspec
@@ -389,7 +390,7 @@ def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
 def _callee(called: ast.expr, function: Function, found: Outline) -> tuple[str, str] | None:
     if isinstance(called, ast.Name):
         dotted = found.imports.get(called.id, called.id)
-        is_own = called.id not in BUILTINS and not dotted.startswith(FOREIGN)
+        is_own = called.id not in BUILTINS and not _is_foreign(dotted)
         return ("name", dotted) if is_own else None
     if not isinstance(called, ast.Attribute):
         return None
@@ -399,15 +400,20 @@ def _callee(called: ast.expr, function: Function, found: Outline) -> tuple[str, 
             return "self", called.attr
         if base.id in found.imports:
             dotted = f"{found.imports[base.id]}.{called.attr}"
-            return None if dotted.startswith(FOREIGN) else ("name", dotted)
+            return None if _is_foreign(dotted) else ("name", dotted)
         dotted = f"{base.id}.{called.attr}"
-        is_own = called.attr not in ANYBODYS and not dotted.startswith(FOREIGN)
+        is_own = called.attr not in ANYBODYS and not _is_foreign(dotted)
         return ("method", dotted) if is_own else None
     if called.attr in ANYBODYS:
         return None
-    if found.dotted(called).startswith(FOREIGN):
+    if _is_foreign(found.dotted(called)):
         return None
     return "method", f"{_last_name(base)}.{called.attr}"
+
+
+@lru_cache(4096)
+def _is_foreign(dotted: str) -> bool:
+    return dotted.startswith(FOREIGN)
 
 
 def _last_name(node: ast.expr) -> str:

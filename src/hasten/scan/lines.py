@@ -38,6 +38,8 @@ class Lines:
     def offset(self, line: int, column: int) -> int:
         """Of a place as the tree counts it: columns are bytes, from 0."""
         start = self._starts[line - 1]
+        if self.text.isascii():
+            return start + column
         following = self.text[start : start + column]
         if following.isascii():
             return start + column

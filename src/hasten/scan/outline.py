@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from hasten.scan.nodes import walk
 
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
@@ -21,8 +23,7 @@ STEPS = frozenset(("backward", "manual_backward"))
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-@dataclass(eq=False, slots=True)
-class Binding:
+class Binding(Struct, eq=False, gc=False):
     """A name that gets a value."""
 
     line: int
@@ -67,8 +68,7 @@ class Function:
         return self.name.rpartition(".")[2]
 
 
-@dataclass(eq=False, slots=True)
-class Block:
+class Block(Struct, eq=False, gc=False):
     """A statement or comprehension with a body, and what it stands in."""
 
     node: ast.AST
@@ -132,8 +132,7 @@ class Loop:
             loop = loop.outer
 
 
-@dataclass(eq=False, slots=True)
-class Site:
+class Site(Struct, eq=False, gc=False):
     """An expression or statement that a rule looks at, and what it stands in."""
 
     node: Any

@@ -146,14 +146,14 @@ class Net(torch.nn.Module):
         many, members = _counts_many(over), bool(MEMBERS.search(last_name(over)))
         draws = _only_counts(node)
         parts = not isinstance(node, ast.For) and _is_split(over, site)
-        layers = _calls_own_target(node)
+        layers = _is_forward_pass(site, look) and _calls_own_target(node)
         loop = loop_of(site) if many or members or draws or parts or layers else None
         if loop is None:
             return
         calls = list(calls_in(loop))
         if members and _calls_target(loop, calls):
             yield Found(node, "each member runs by itself")
-        elif layers and _are_layers(loop, calls, look):
+        elif layers and _are_layers(loop, calls):
             yield Found(node, "each layer runs by itself on what the others do not change")
         elif (many and any(_is_forward(each, look) for each in calls)) or (
             parts and any(_is_model(each, look) for each in calls)
@@ -195,13 +195,15 @@ def _is_member(called: ast.expr, targets: set[str]) -> bool:
     return False
 
 
-def _are_layers(loop: Loop, calls: list[Site], look: Look) -> bool:
-    """Whether it is the forward pass of a module, and none needs what another one gives."""
-    owner = loop.function.owner
-    if owner is None or not look.values.is_module(owner):
+def _is_forward_pass(site: Site, look: Look) -> bool:
+    owner = site.function.owner
+    if owner is None or not HOT.search(site.function.last_name):
         return False
-    if not HOT.search(loop.function.last_name):
-        return False
+    return look.values.is_module(owner)
+
+
+def _are_layers(loop: Loop, calls: list[Site]) -> bool:
+    """Whether none needs what another one gives."""
     target, _ = loop.header()
     targets = set(names(target)) if target is not None else set()
     members = [each.node for each in calls if _is_member(each.node.func, targets)]
