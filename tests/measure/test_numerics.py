@@ -1,13 +1,16 @@
 """The trace itself, in this process: what it sees and what it leaves alone."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from hasten.measure import messages, numerics
+from hasten.measure.cutting import Step
 from hasten.measure.digests import digest_state
+from hasten.measure.numerics import Ran
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run
 from hasten.stats.yardstick import Norms, excess
@@ -246,3 +249,25 @@ def test_a_trace_leaves_no_gradient_hooks_behind(role: str, tmp_path: Path) -> N
     run = _run()
     _trace(run, tmp_path / "t", role)
     assert not any(parameter._backward_hooks for parameter in run.model.parameters())
+
+
+@pytest.mark.parametrize("failing", [0, 5])  # the first run, and the one in fp64
+def test_a_device_without_room_for_a_trace_keeps_it_on_the_host(
+    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = _trace(_run(), tmp_path / "t", "baseline")
+    device, really, calls = torch.device("cpu", 0), numerics._run_steps, list[torch.device]()
+
+    def run_steps(run: Run, steps: list[Step], home: torch.device, *more: Any, **named: Any) -> Ran:
+        calls.append(home)
+        ran = really(run, steps, home, *more, **named)
+        if len(calls) == failing + 1:
+            raise torch.OutOfMemoryError
+        return ran
+
+    monkeypatch.setattr(numerics, "_home", lambda run, steps: device)
+    monkeypatch.setattr(numerics, "_run_steps", run_steps)
+    found = _trace(_run(), tmp_path / "t", "baseline")
+    assert found == expected
+    assert calls[: failing + 1] == [device] * (failing + 1)
+    assert set(calls[failing + 1 :]) == {numerics.HOST}

@@ -1,6 +1,7 @@
 """Phases add up to the step by how they are made, and measuring them changes no training."""
 
 import itertools
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -158,29 +159,44 @@ def test_a_block_begins_behind_the_steps_that_use_up_what_is_ready() -> None:
     assert rows == sum(rows_in(batch) for batch in itertools.islice(_run().endless(), 2, 5))
 
 
+HELD = 4
+ASKED = 2 * HELD + blocks.WATCHED_STEPS
+
+
 @pytest.mark.parametrize(
-    ("step_s", "wait_s", "ahead", "taken"),
+    ("step_s", "batch_s", "ahead", "taken"),
     [
-        (0.05, 0.0001, 0, 4 + blocks.WATCHED_STEPS),  # in a training it holds as many ready
-        (0.05, 0.002, 4, 4 + blocks.WATCHED_STEPS),
-        (0.2, 0.002, 0, 0),  # a pause is too short for it
-        (0.004, 0.0, 4, 0),  # to use them up takes less time than to ask
+        (0.05, 0.04, 0, ASKED),  # in a training it holds as many ready
+        (0.05, 0.06, HELD, ASKED),
+        (0.05, 0.2, HELD, ASKED),
+        (0.2, 0.3, 0, 0),  # a pause is too short for it
+        (0.004, 0.001, HELD, 0),  # to use them up takes less time than to ask
     ],
 )
 def test_a_loader_that_keeps_up_gets_nothing_ahead(
-    step_s: float, wait_s: float, ahead: int, taken: int, monkeypatch: pytest.MonkeyPatch
+    step_s: float, batch_s: float, ahead: int, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = 0.0
+    """A loader that makes a batch in so many seconds, and begins with all that it holds ready."""
+    run, now, made, stepped = _run(), 0.0, 0.0, list[object]()
+    given: list[object] = []
 
-    def pass_time(seconds: float) -> None:
+    def batches() -> Iterator[object]:
+        nonlocal now, made
+        for number, batch in enumerate(run.endless()):
+            if number >= HELD:  # it made none while its stock was full
+                made = max(made, now - HELD * batch_s) + batch_s
+                now = max(now, made)
+            given.append(batch)
+            yield batch
+
+    def step(batch: object) -> None:
         nonlocal now
-        now += seconds
+        now += step_s
+        stepped.append(batch)
 
-    run = _run()
     monkeypatch.setattr(blocks.time, "perf_counter", lambda: now)
-    monkeypatch.setattr(blocks, "prefetched", lambda loader: 4)
-    monkeypatch.setattr(run, "step", lambda batch: pass_time(step_s))
-    given: list[int] = []
-    source = ((given.append(1), pass_time(wait_s), batch)[2] for batch in run.endless())
-    assert batches_ahead(run, source, step_s) == ahead
+    monkeypatch.setattr(blocks, "prefetched", lambda loader: HELD)
+    monkeypatch.setattr(run, "step", step)
+    assert batches_ahead(run, batches(), step_s) == ahead
     assert len(given) == taken
+    assert all(one is other for one, other in zip(given, stepped, strict=True)), "each, in order"

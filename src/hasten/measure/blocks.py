@@ -1,7 +1,9 @@
 """Steps by the clock: single ones, blocks of them, and those before any are timed."""
 
+import itertools
 import statistics
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -102,32 +104,27 @@ def prefetched(loader: object) -> int:
 def batches_ahead(run: Run, source: Iterator[Any], step_s: float) -> int:
     """Batches that the loader may get ahead by between two blocks, and that are not a training's.
 
-    None where it keeps up with the steps: it then holds as many ready in a training too. Trains for
-    some steps to see that.
+    None where it keeps up with the steps: it then holds as many ready in a training too. To see
+    that, what it holds is first taken from it and kept: steps on kept batches, in their order, then
+    meet a loader that has nothing ready but what it makes while they run.
     """
     held = prefetched(run.pipeline.loader)
     if held == 0 or step_s > SLOW_STEP_S:
         return 0
     if held * step_s < SHORT_S:
         return held
-    _take(run, source, held)
-    watch = Waits(source)
-    elapsed_s, _ = timed_steps(run, watch, WATCHED_STEPS)
-    return 0 if watch.waited_s < NO_WAIT * elapsed_s else held
-
-
-class Waits(Iterator[Any]):
-    """Batches, and how long they were waited for."""
-
-    def __init__(self, source: Iterator[Any]) -> None:
-        self._source = source
-        self.waited_s = 0.0
-
-    def __next__(self) -> Any:
+    kept = deque(itertools.islice(source, held))
+    waited_s = elapsed_s = 0.0
+    for number in range(held + WATCHED_STEPS):
         start = time.perf_counter()
-        batch = next(self._source)
-        self.waited_s += time.perf_counter() - start
-        return batch
+        kept.append(next(source))
+        wait_s = time.perf_counter() - start
+        took_s, _ = timed_steps(run, iter([kept.popleft()]), 1)
+        if number >= held:  # before that its workers begin anew, several batches at once
+            waited_s += wait_s
+            elapsed_s += wait_s + took_s
+    _take(run, iter(kept), held)
+    return 0 if waited_s < NO_WAIT * elapsed_s else held
 
 
 def has_workers(loader: object) -> bool:

@@ -61,9 +61,21 @@ class Ran:
 
 def trace(run: Run, request: Trace) -> BaselineTraced | CandidateTraced:
     found = cut(run, request.reduction, request.epoch)
-    if request.role == "baseline":
-        return _trace_baseline(run, found, Path(request.path))
-    return _trace_candidate(run, found, Path(request.path))
+    path, start = Path(request.path), Snapshot(run.pipeline)
+
+    def traced(home: torch.device) -> BaselineTraced | CandidateTraced:
+        if request.role == "baseline":
+            return _trace_baseline(run, found, path, start, home)
+        return _trace_candidate(run, found, path, home)
+
+    home = _home(run, len(found.steps))
+    try:
+        return traced(home)
+    except torch.OutOfMemoryError:
+        if home == HOST:
+            raise
+    start.restore()
+    return traced(HOST)
 
 
 def make_deterministic() -> None:
@@ -133,7 +145,8 @@ def _run_steps(
     base: Quantities | None = None,
 ) -> Ran:
     """``home`` is where quantities are kept. With a ``base`` only their differences from it are:
-    those are small, and need no more digits than what they are differences of."""
+    those are small, and need no more digits than the numbers themselves, if not fewer than
+    fp32."""
     ran = Ran([], [], {})
     for number, step in enumerate(steps, 1):
         if step.begins_epoch:
@@ -162,7 +175,7 @@ def _run_steps(
         for kind, part in found.items():
             if part or kind != "buffers":
                 key = f"{kind} {number}"
-                ran.quantities[key] = part if base is None else _apart(part, base[key])
+                ran.quantities[key] = part if base is None else _apart(part, base.get(key, {}))
     return ran
 
 
@@ -187,9 +200,9 @@ def _step(run: Run, pieces: list[tuple[Any, float]]) -> float:
     return total
 
 
-def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
-    start = Snapshot(run.pipeline)
-    home = _home(run, len(found.steps))
+def _trace_baseline(
+    run: Run, found: Cut, path: Path, start: Snapshot, home: torch.device
+) -> BaselineTraced:
     ran = _run_steps(run, found.steps, home)
     base = ran.quantities
     end = digest_state(run.pipeline)
@@ -209,9 +222,17 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
         loss_moved.append(_loss_differences(probed.losses, ran.losses))
         probed.quantities.clear()
     stored = {name: _rounding(p) * _norm(p) for name, p in run.model.named_parameters()}
+    unsure = vague.unsure
+    del vague  # what it has learnt is large
     start.restore()
-    exact = _run_in_fp64(run, found.steps, home, base)
-    _save(path, ran.losses, {"base": base, "exact": exact, "unsure": vague.unsure})
+    try:
+        exact = _run_in_fp64(run, found.steps, home, base)
+    except torch.OutOfMemoryError:
+        for part in (*base.values(), *unsure.values()):
+            part.update({name: each.to(HOST) for name, each in part.items()})
+        start.restore()
+        exact = _run_in_fp64(run, found.steps, HOST, base)
+    _save(path, ran.losses, {"base": base, "exact": exact, "unsure": unsure})
     return BaselineTraced(
         losses=tuple(ran.losses),
         schedule=tuple(ran.schedule),
@@ -223,7 +244,7 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
                 sensitivity={name: max(each[key][name] for each in moved) for name in tensors},
                 unsteadiness=itself[key],
                 resolution=stored if key.startswith("updates") else dict.fromkeys(tensors, 0.0),
-                fp64_error=_errors(tensors, tensors, exact.get(key), vague.unsure.get(key)),
+                fp64_error=_errors(tensors, tensors, exact.get(key), unsure.get(key)),
             )
             for key, tensors in base.items()
         },
@@ -235,8 +256,7 @@ def _trace_baseline(run: Run, found: Cut, path: Path) -> BaselineTraced:
     )
 
 
-def _trace_candidate(run: Run, cut_at: Cut, path: Path) -> CandidateTraced:
-    home = _home(run, len(cut_at.steps))
+def _trace_candidate(run: Run, cut_at: Cut, path: Path, home: torch.device) -> CandidateTraced:
     ran = _run_steps(run, cut_at.steps, home)
     losses, found = ran.losses, ran.quantities
     base_losses, kept = _load(path, home)
@@ -312,7 +332,9 @@ def _run_in_fp64(run: Run, steps: list[Step], home: torch.device, base: Quantiti
     try:
         found = _run_steps(run, wide, home, base=base).quantities
         return found if same_random_state(before) else {}
-    except (RuntimeError, TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError) as error:
+        if home != HOST and isinstance(error, torch.OutOfMemoryError):
+            raise
         return {}  # reported as "not measured"; nothing is decided by it then
 
 
@@ -361,7 +383,9 @@ def _errors(
 
 def _apart(found: Mapping[str, Tensor], base: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {
-        name: (each.double() - base[name].double()).to(base[name].dtype)
+        name: (each.double() - base[name].double()).to(
+            torch.promote_types(base[name].dtype, torch.float32)
+        )
         for name, each in found.items()
         if name in base
     }
