@@ -88,6 +88,26 @@ def test_a_count_is_kept_whole() -> None:
     )
 
 
+COUNTED = "right += (model(x).argmax(1) == y).sum().item() * {}"
+
+
+@pytest.mark.parametrize("factor", ["2", "len(x)", "x.size(0)", "x.shape[0]", "2 * len(x)"])
+def test_a_count_times_a_whole_number_is_whole(factor: str) -> None:
+    text = loop(COUNTED.format(factor), before="right = 0", after="return right")
+    (after,) = fixed(text).texts.values()
+    assert f".sum() * {factor}\n    right = int(right)" in after
+
+
+@pytest.mark.parametrize("factor", ["0.5", "share", "2 * 0.5", "len(x) * share"])
+@pytest.mark.parametrize("is_typed", [False, True])
+def test_a_count_times_a_fraction_is_not_cut(factor: str, is_typed: bool) -> None:
+    inside = f"x = x.to(device)\n{COUNTED.format(factor)}"
+    text = loop(inside, before="right = 0\nshare = 0.25", after="return right")
+    text = typed(text) if is_typed else text
+    assert look({PATH: text})
+    assert fixed(text).texts == {}
+
+
 def test_all_waits_of_a_loop_are_removed_or_none() -> None:
     before, after = "total = 0\nlosses = []", "return total, losses"
     inside = "total += loss.item()\nlosses.append(loss.item())"

@@ -7,6 +7,7 @@ checker knows that it is a tensor, and would not have it added to a number, ther
 
 import ast
 import re
+from collections.abc import Iterator
 
 from hasten.records.scan import Fix
 from hasten.scan.annotated import is_known_tensor
@@ -40,7 +41,7 @@ def sum_up(site: Site, usage: Usage, look: Look) -> Fix | None:
         return None
     kinds = {holds(before_copies(each)) for each in read if each is not None}
     kind = _kind_of_sum(usage.first_values(), kinds)
-    if kind == "unknown":
+    if kind == "unknown" or (kind == "int" and not _are_whole(usage)):
         return None
     if any(is_known_tensor(before_copies(each), site, look) for each in read if each is not None):
         return _sum_up_beside(site, usage, look, kind)
@@ -112,7 +113,36 @@ def _read_in(statement: ast.AST, site: Site, look: Look) -> ast.Call | None:
 def _is_number(node: ast.expr, site: Site, look: Look) -> bool:
     """Which is at hand, and need not be read from a tensor."""
     match node:
-        case ast.Constant(value=int() | float()):
+        case ast.Constant(value=float()):
+            return True
+        case ast.Name():
+            return look.value(node, site).kind == "number"
+    return _is_whole(node)
+
+
+def _are_whole(usage: Usage) -> bool:
+    """Whether whole numbers stay whole by all that they are multiplied with."""
+    return all(
+        _is_whole(each)
+        for _, above in usage.inside
+        for each in _factors(above[-1].value)  # type: ignore[attr-defined]
+        if not is_read(each)
+    )
+
+
+def _factors(node: ast.expr) -> Iterator[ast.expr]:
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.BinOp):
+            stack += [node.left, node.right]
+        else:
+            yield node
+
+
+def _is_whole(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=int()):
             return True
         case ast.Call(func=ast.Name(id="len")):
             return True
@@ -120,8 +150,6 @@ def _is_number(node: ast.expr, site: Site, look: Look) -> bool:
             return True
         case ast.Subscript(value=ast.Attribute(attr="shape")):
             return True
-        case ast.Name():
-            return look.value(node, site).kind == "number"
     return False
 
 
