@@ -192,7 +192,11 @@ def test_a_device_that_may_lack_double_makes_it_unsafe() -> None:
 def test_a_list_without_end_is_unsafe() -> None:
     text = loop("losses.append(loss.item())", before="losses = []", after="return losses")
     assert safeties(text) == {"safe"}
-    assert safeties(text.replace("x, y in loader", "x in range(y)")) == {"unsafe"}
+    for over in (
+        "range(y)", "itertools.count()", "tqdm.trange(10**7)", "np.arange(n)", "cycle(loader)",
+        "itertools.repeat(x)", "enumerate(itertools.cycle(loader))",
+    ):  # fmt: skip
+        assert safeties(text.replace("x, y in loader", f"step in {over}")) == {"unsafe"}
 
 
 def list_loop(inside: str, *, before: str = "losses = []", head: str = "") -> str:

@@ -21,8 +21,10 @@ from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.own_memory import keeps_its_numbers
 from hasten.scan.reads import before_copies, detached, holds, is_read
+from hasten.scan.trace import last_name
 from hasten.scan.usage import Above, Usage
 
+COUNTERS = ("range", "trange", "count", "arange", "cycle", "repeat")
 BY_HAND = (
     "Keep the tensors in a list of their own and read them after the loop. The loop also looks at"
     " `{}`, which has something in it before: count the steps apart."
@@ -80,10 +82,7 @@ def _has_an_end(loop: ast.AST) -> bool:
     """Whether it goes over data; one that counts steps may go on for millions."""
     if not isinstance(loop, ast.For):
         return False
-    return not any(
-        isinstance(each, ast.Name) and each.id in ("range", "trange", "count")
-        for each in walk(loop.iter)
-    )
+    return not any(last_name(each) in COUNTERS for each in walk(loop.iter))
 
 
 def _annotation(usage: Usage, look: Look) -> str:
