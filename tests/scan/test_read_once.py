@@ -276,6 +276,7 @@ if len(losses) == 1000:
     text = list_loop(inside, before="losses: List[float] = []", head=LOSS)
     (after,) = fixed(text).texts.values()
     renamed = inside.replace("losses", "losses_on_device").replace("loss.item()", "loss.detach()")
+    renamed = renamed.replace("losses_on_device[-1]", "float(losses_on_device[-1])")
     assert after == loop(
         renamed,
         before="losses: List[float] = []\nlosses_on_device: List[torch.Tensor] = []",
@@ -303,15 +304,25 @@ def typed(text: str) -> str:
     return text.replace("optimizer, device='cuda')", "optimizer, device: str = 'cuda') -> float")
 
 
-@pytest.mark.parametrize("head", [LOSS, "loss: torch.Tensor = model(x, y)"])
-def test_a_sum_that_is_typed_is_added_up_beside_it(head: str) -> None:
+@pytest.mark.parametrize(
+    ("head", "one"),
+    [
+        (LOSS, ""),
+        (LOSS + " / 2", ""),
+        ("loss = torch.sum(x)", ""),
+        ("loss = torch.sum(x, 0)", ".sum()"),
+        (LOSS.replace("y)", "y, reduction='none')"), ".sum()"),
+        ("loss: torch.Tensor = model(x, y)", ".sum()"),
+    ],
+)
+def test_a_sum_that_is_typed_is_added_up_beside_it(head: str, one: str) -> None:
     sent = f"x = x.to(device)\n        {head}"
     text = typed(loop("total += loss.item()")).replace("loss = model(x, y)", sent)
     (after,) = fixed(text).texts.values()
     made = "total_on_device = torch.tensor(total, dtype=torch.float64, device=device)"
     assert after == typed(
         loop(
-            "total_on_device += loss.detach()",
+            f"total_on_device += loss.detach(){one}",
             before=f"total = 0.0\n{made}",
             after="total = float(total_on_device)\nreturn total / 3",
         )
@@ -401,6 +412,45 @@ def test_the_same_numbers_come_of_it_to_the_bit(batches: int, epochs: int) -> No
     (after,) = found.texts.values()
     assert ".item()" not in after
     assert repr(run(after, batches, epochs)) == repr(run(TRAINING, batches, epochs))
+
+
+def test_losses_of_one_element_are_read_as_item_reads_them() -> None:
+    text = """\
+import torch
+
+def train(model, loader, optimizer, epochs, device: str = "cuda"):
+    losses = []
+    total = 0.0
+    shown = []
+    for step, (x, y) in enumerate(loader):
+        loss: torch.Tensor = torch.nn.functional.cross_entropy(model(x), y).reshape(1)
+        loss.backward()
+        optimizer.step()
+        x = x.to(device)
+        losses.append(loss.item())
+        total += loss.item()
+        if step % 100 == 0:
+            shown.append(f"{losses[-1]:.3f}")
+    return losses, total, shown
+""".replace('"cuda"', '"cpu"')
+    (after,) = fixed(text).texts.values()
+    assert ".item()" not in after
+    assert "{float(losses_on_device[-1]):.3f}" in after
+    assert repr(run(after, 4, 1)) == repr(run(text, 4, 1))
+
+
+def test_sums_of_two_tensors_have_no_dims() -> None:
+    inside = "total += loss.item()\ntotal += other_loss.item()"
+    head = f"{LOSS}\n        other_loss = model(x)"
+    (after,) = fixed(loop(inside).replace("loss = model(x, y)", head)).texts.values()
+    assert "total += loss.detach().double()\n" in after
+    assert "total += other_loss.detach().sum().double()\n" in after
+
+
+@pytest.mark.parametrize("shown", ["losses[-1]=:.3f", "losses[ -1]:.3f"])
+def test_a_list_that_is_shown_by_its_name_is_not_fixed(shown: str) -> None:
+    inside = f"losses.append(loss.item())\nif x % 99 == 0:\n    print(f'{{{shown}}}')"
+    assert fixed(list_loop(inside)).texts == {}
 
 
 LEAVING = """\

@@ -96,15 +96,23 @@ def rename(
     lines: Lines, root: ast.AST, uses: Sequence[tuple[ast.Name, Sequence[ast.AST]]], text: str
 ) -> list[Edit | None]:
     """All uses of a name below a node, each with what it stands in."""
-    starts = [lines.start(name) for name, _ in uses]
-    if any(isinstance(each, ast.JoinedStr) for _, above in uses for each in above):
-        # before Python 3.12 a tree does not tell where the parts of an f-string stand
-        found = re.finditer(rf"\b{uses[0][0].id}\b", lines.text)
-        inside = range(lines.start(root), lines.end(root))
-        starts = [each.start() for each in found if each.start() in inside]
-        if len(starts) != len(uses):
-            return [None]
-    return [lines.edit(start, start + len(uses[0][0].id), text) for start in starts]
+    return [
+        lines.edit(start, start + len(uses[0][0].id), text) if start is not None else None
+        for start in starts_of(lines, root, uses)
+    ]
+
+
+def starts_of(
+    lines: Lines, root: ast.AST, uses: Sequence[tuple[ast.Name, Sequence[ast.AST]]]
+) -> Sequence[int | None]:
+    """Where the uses of a name stand; None where that is not known."""
+    if not any(isinstance(each, ast.JoinedStr) for _, above in uses for each in above):
+        return [lines.start(name) for name, _ in uses]
+    # before Python 3.12 a tree does not tell where the parts of an f-string stand
+    found = re.finditer(rf"\b{uses[0][0].id}\b", lines.text)
+    inside = range(lines.start(root), lines.end(root))
+    starts = [each.start() for each in found if each.start() in inside]
+    return starts if len(starts) == len(uses) else [None]
 
 
 def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]) -> Edit | None:

@@ -13,8 +13,8 @@ from hasten.scan.edits import (
     fix_of,
     insert_line_after,
     insert_line_before,
-    rename,
     replace_methods,
+    starts_of,
 )
 from hasten.scan.look import Look
 from hasten.scan.nodes import walk
@@ -25,6 +25,7 @@ from hasten.scan.trace import last_name
 from hasten.scan.usage import Above, Usage
 
 COUNTERS = ("range", "trange", "count", "arange", "cycle", "repeat")
+SHOWN = re.compile(r"\[-\w+\](?=\s*[:}])")
 BY_HAND = (
     "Keep the tensors in a list of their own and read them after the loop. The loop also looks at"
     " `{}`, which has something in it before: count the steps apart."
@@ -54,6 +55,7 @@ def _read_from_another(site: Site, usage: Usage, look: Look) -> Fix | None:
     safety, about = _safety(usage)
     loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
     made = f"{fresh}{_annotation(usage, look)} = []"
+    starts = starts_of(look.lines, loop, usage.inside)
     read = f"{name}.extend([float(each) for each in {fresh}])"
     return fix_of(
         safety,
@@ -61,8 +63,22 @@ def _read_from_another(site: Site, usage: Usage, look: Look) -> Fix | None:
         _kept(site, usage, look),
         insert_line_before(look.lines, loop, made),
         insert_line_after(look.lines, loop, read),
-        *rename(look.lines, loop, usage.inside, fresh),
+        *(_renamed(start, usage, fresh, look) for start in starts),
     )
+
+
+def _renamed(start: int | None, usage: Usage, fresh: str, look: Look) -> Edit | None:
+    """``{float(losses_on_device[-1]):.3f}`` of ``{losses[-1]:.3f}``: a tensor of shape (1,) has no
+    such format."""
+    if start is None:
+        return None
+    end = start + len(usage.name)
+    if not look.lines.text[end:].lstrip().startswith("["):
+        return look.lines.edit(start, end, fresh)
+    shown = SHOWN.match(look.lines.text, end)
+    if shown is None:
+        return None
+    return look.lines.edit(start, shown.end(), f"float({fresh}{shown[0]})")
 
 
 def _kept(site: Site, usage: Usage, look: Look) -> Edit | None:
@@ -108,7 +124,7 @@ def _is_append(above: Above) -> bool:
 
 def _leaves_items_alone(above: Above, look: Look) -> bool:
     """Whether it makes no difference there what the list holds: ``losses.append``, ``len(losses)``,
-    and now and then ``f"{losses[-1]:.3f}"``, which reads alike of a number and of a tensor."""
+    and now and then ``f"{losses[-1]:.3f}"``, which can read it."""
     match above[-1]:
         case ast.Attribute():
             return _is_append(above)

@@ -22,6 +22,7 @@ from hasten.scan.look import Look
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.reads import Holds, before_copies, detached, holds, is_read
+from hasten.scan.scalars import is_scalar
 from hasten.scan.trace import last_name
 from hasten.scan.usage import Usage
 
@@ -46,7 +47,9 @@ def sum_up(site: Site, usage: Usage, look: Look) -> Fix | None:
     if any(is_known_tensor(before_copies(each), site, look) for each in read if each is not None):
         return _sum_up_beside(site, usage, look, kind)
     loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
-    suffix = f"{detached(site, look)}.double()" if kind == "float" else ""
+    several = len({ast.dump(before_copies(each)) for each in read if each is not None}) > 1
+    one = _as_scalar(site, usage, look) if several else ""
+    suffix = f"{detached(site, look)}{one}.double()" if kind == "float" else one
     lacks = kind == "float" and not _has_double(look)
     return fix_of(
         "unsafe" if lacks else "safe",
@@ -65,20 +68,29 @@ def _sum_up_beside(site: Site, usage: Usage, look: Look, kind: Holds) -> Fix | N
     dtype = "float64" if kind == "float" else "int64"
     made = f"{fresh} = {torch}.tensor({name}, dtype={torch}.{dtype}, device={device})"
     loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
+    added = _added(site, usage, look, kind)
     return fix_of(
         "unsafe",
         f"{_about(usage)} It is expected on `{device}`.",
-        replace_methods(look.lines, site.node, before_copies(site.node), _added(site, look, kind)),
+        replace_methods(look.lines, site.node, before_copies(site.node), added),
         insert_line_before(look.lines, loop, made),
         insert_line_after(look.lines, loop, f"{name} = {kind}({fresh})"),
         *rename(look.lines, loop, usage.inside, fresh),
     )
 
 
-def _added(site: Site, look: Look, kind: Holds) -> str:
+def _added(site: Site, usage: Usage, look: Look, kind: Holds) -> str:
     """A product is of the kind of its factors, what is added to a tensor becomes of its kind."""
     is_product = site.statement.value is not site.node  # type: ignore[attr-defined]
-    return detached(site, look) + (".double()" if is_product and kind == "float" else "")
+    one = f"{detached(site, look)}{_as_scalar(site, usage, look)}"
+    return one + (".double()" if is_product and kind == "float" else "")
+
+
+def _as_scalar(site: Site, usage: Usage, look: Look) -> str:
+    """The method that takes the dim from a tensor of shape (1,), which cannot be added to one
+    without dims in place; none where there is no such dim."""
+    seen = is_scalar(before_copies(site.node), usage.loop, site, look)
+    return "" if seen else ".sum()"
 
 
 def _about(usage: Usage) -> str:
