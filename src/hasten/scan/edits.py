@@ -217,12 +217,15 @@ def _is_only_for(block: Block, statement: ast.stmt, lines: Lines) -> bool:
     """Whether it is an ``if`` with nothing else in it, that does nothing by asking."""
     match block.node:
         case ast.If(body=[only], orelse=[]) as asks if only is statement:
-            return not _is_elif(lines, asks) and all(
-                isinstance(each.func, ast.Attribute | ast.Name) and _last(each.func) in ASKS
-                for each in walk(asks.test)
-                if isinstance(each, ast.Call)
-            )
+            return not _is_elif(lines, asks) and not any(map(_does_more, walk(asks.test)))
     return False
+
+
+def _does_more(node: ast.AST) -> bool:
+    """Than to ask."""
+    if isinstance(node, ast.Call):
+        return not isinstance(node.func, ast.Attribute | ast.Name) or _last(node.func) not in ASKS
+    return isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom)
 
 
 def _last(called: ast.Attribute | ast.Name) -> str:
