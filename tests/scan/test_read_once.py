@@ -353,6 +353,19 @@ def test_what_a_module_gives_is_nothing_to_a_type_checker() -> None:
     assert "total += loss.detach().double()" in after
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "loss: Any = model(x, y)",
+        "def told():\n            loss: torch.Tensor = x\n        loss = model(x, y)",
+    ],
+)
+def test_only_an_annotation_of_its_own_that_says_so_makes_a_tensor(head: str) -> None:
+    text = typed(loop("total += loss.item()")).replace("loss = model(x, y)", head)
+    (after,) = fixed(text).texts.values()
+    assert "total += loss.detach().double()" in after
+
+
 def test_lines_stand_in_the_order_of_the_code_and_comments_with_what_they_are_on() -> None:
     text = loop(
         "b += loss.item()\na += loss.item()\nlosses.append(loss.item())\n# the last words",
