@@ -154,6 +154,11 @@ def test_some_names_say_that_a_function_is_called_now_and_then(name: str) -> Non
     ("owner", "name", "heat"),
     [
         ("ReplayBuffer", "sample", Heat.STEP),
+        ("ReplayBuffer", "_sample_proportional", Heat.STEP),
+        ("ReplayBuffer", "update_priorities", Heat.STEP),
+        ("ReplayBuffer", "draw_figure", Heat.ONCE),
+        ("ReplayBuffer", "fetch_file", Heat.ONCE),
+        ("ReplayBuffer", "sample_rate", Heat.ONCE),
         ("ReplayBuffer", "save", Heat.ONCE),
         ("Normal", "sample", Heat.ONCE),
     ],
@@ -173,7 +178,11 @@ def test_a_buffer_is_drawn_from_every_step(owner: str, name: str, heat: Heat) ->
         ("class Sharp(torch.optim.Optimizer):\n    def first_step(self): ...", Heat.STEP),
         ("class Mine(torch.optim.AdamW):\n    def step(self): ...", Heat.STEP),
         ("class Mine(torch.optim.AdamW):\n    def share_memory(self): ...", Heat.ONCE),
+        ("class EMAModel:\n    def step(self): ...", Heat.STEP),
+        ("class ModelEMA:\n    def update(self): ...", Heat.STEP),
         ("class Schema:\n    def update(self): ...", Heat.ONCE),
+        ("class SCHEMA:\n    def update(self): ...", Heat.ONCE),
+        ("class EMAIL:\n    def update(self): ...", Heat.ONCE),
     ],
 )
 def test_what_updates_weights_or_averages_of_them_runs_every_step(text: str, heat: Heat) -> None:

@@ -32,6 +32,9 @@ def emptied(body: str, imports: str = "import torch\n") -> str:
         ("model(x)\n\nif a:\n    torch.cuda.empty_cache()\n\nmodel(x)", "model(x)\n\nmodel(x)"),
         ("model(x)\nif a:\n    torch.cuda.empty_cache()\n\nmodel(x)", "model(x)\n\nmodel(x)"),
         ("if ask(x):\n    torch.cuda.empty_cache()", "if ask(x):\n    pass"),
+        ("if (n := x.dim):\n    torch.cuda.empty_cache()", "if (n := x.dim):\n    pass"),
+        ("if (yield x):\n    torch.cuda.empty_cache()", "if (yield x):\n    pass"),
+        ("if (yield from x):\n    torch.cuda.empty_cache()", "if (yield from x):\n    pass"),
         (
             "if a:\n    torch.cuda.empty_cache()\nelse:\n    model(x)",
             "if a:\n    pass\nelse:\n    model(x)",
@@ -68,12 +71,12 @@ def test_an_if_that_has_nothing_else_in_it_goes_too(body: str, after: str) -> No
 def test_an_import_that_served_nothing_else_goes_too(imports: str, after: str | None) -> None:
     use = "print(os, torch, collect)\n"
     before = f"{imports}{use}gc.collect()\n"
-    assert without_idle_imports(before, f"{imports}{use}") == f"{after or imports}{use}"
+    assert without_idle_imports(PATH, before, f"{imports}{use}") == f"{after or imports}{use}"
 
 
 def test_an_import_that_nobody_used_before_stays() -> None:
     text = "import gc\nimport torch\n"
-    assert without_idle_imports(text + "torch.ones(1)\n", text + "torch.ones(2)\n") == (
+    assert without_idle_imports(PATH, text + "torch.ones(1)\n", text + "torch.ones(2)\n") == (
         text + "torch.ones(2)\n"
     )
 
@@ -143,3 +146,18 @@ def transform(owner, x):
     rule = RULES["HST406"]
     assert not findings(rule, text.format("_select_model"))
     assert not findings(rule, text.format("get_model"))
+
+
+@pytest.mark.parametrize(
+    ("path", "after"),
+    [("pack/a.py", "a = 1\n"), ("pack/__init__.py", "import gc\na = 1\n")],
+)
+def test_a_package_keeps_what_others_may_import_from_it(path: str, after: str) -> None:
+    before = "import gc\na = 1\ngc.collect()\n"
+    assert without_idle_imports(path, before, "import gc\na = 1\n") == after
+
+
+def test_an_if_that_awaits_stays() -> None:
+    text = emptied("if await x:\n    torch.cuda.empty_cache()", "import torch\n\nT = torch\n")
+    text = text.replace("def train", "async def train")
+    assert "if await x:\n            pass\n" in fixed(RULES["HST301"], text).texts[PATH]

@@ -88,6 +88,26 @@ def test_a_count_is_kept_whole() -> None:
     )
 
 
+COUNTED = "right += (model(x).argmax(1) == y).sum().item() * {}"
+
+
+@pytest.mark.parametrize("factor", ["2", "len(x)", "x.size(0)", "x.shape[0]", "2 * len(x)"])
+def test_a_count_times_a_whole_number_is_whole(factor: str) -> None:
+    text = loop(COUNTED.format(factor), before="right = 0", after="return right")
+    (after,) = fixed(text).texts.values()
+    assert f".sum() * {factor}\n    right = int(right)" in after
+
+
+@pytest.mark.parametrize("factor", ["0.5", "share", "2 * 0.5", "len(x) * share"])
+@pytest.mark.parametrize("is_typed", [False, True])
+def test_a_count_times_a_fraction_is_not_cut(factor: str, is_typed: bool) -> None:
+    inside = f"x = x.to(device)\n{COUNTED.format(factor)}"
+    text = loop(inside, before="right = 0\nshare = 0.25", after="return right")
+    text = typed(text) if is_typed else text
+    assert look({PATH: text})
+    assert fixed(text).texts == {}
+
+
 def test_all_waits_of_a_loop_are_removed_or_none() -> None:
     before, after = "total = 0\nlosses = []", "return total, losses"
     inside = "total += loss.item()\nlosses.append(loss.item())"
@@ -132,6 +152,11 @@ def test_a_sum_of_two_losses_is_read_once() -> None:
         ("losses.append(loss.item())", "losses = []\nseen = losses", "return losses"),
         ("losses.append(loss.item())", "losses = []\nmodel.told = [losses]", "return losses"),
         ("losses.append(loss.item())", "losses = []\nlogger.watch(losses)", "return losses"),
+        ("losses.append(loss.item())", "model.losses = losses = []", "return losses"),
+        ("losses.append(loss.item())", "losses = other = []", "return losses"),
+        ("losses.append(loss.item())", "logger.watch(losses := [])", "return losses"),
+        ("losses.append(loss.item())", "losses = []\nadd = losses.append", "return losses"),
+        ("losses.append(loss.item())", "losses = []\nmodel.on(losses.append)", "return losses"),
         ("losses.append(loss.item())\nlosses.append('x')", "losses = []", "return losses"),
         ("losses.append(loss.item())", "losses = []\nlosses_on_device = 0", "return losses"),
         ("losses.append(loss.item())\nif x:\n    return losses", "losses = []", "return losses"),
@@ -172,7 +197,11 @@ def test_a_device_that_may_lack_double_makes_it_unsafe() -> None:
 def test_a_list_without_end_is_unsafe() -> None:
     text = loop("losses.append(loss.item())", before="losses = []", after="return losses")
     assert safeties(text) == {"safe"}
-    assert safeties(text.replace("x, y in loader", "x in range(y)")) == {"unsafe"}
+    for over in (
+        "range(y)", "itertools.count()", "tqdm.trange(10**7)", "np.arange(n)", "cycle(loader)",
+        "itertools.repeat(x)", "enumerate(itertools.cycle(loader))",
+    ):  # fmt: skip
+        assert safeties(text.replace("x, y in loader", f"step in {over}")) == {"unsafe"}
 
 
 def list_loop(inside: str, *, before: str = "losses = []", head: str = "") -> str:
@@ -247,6 +276,7 @@ if len(losses) == 1000:
     text = list_loop(inside, before="losses: List[float] = []", head=LOSS)
     (after,) = fixed(text).texts.values()
     renamed = inside.replace("losses", "losses_on_device").replace("loss.item()", "loss.detach()")
+    renamed = renamed.replace("losses_on_device[-1]", "float(losses_on_device[-1])")
     assert after == loop(
         renamed,
         before="losses: List[float] = []\nlosses_on_device: List[torch.Tensor] = []",
@@ -274,15 +304,25 @@ def typed(text: str) -> str:
     return text.replace("optimizer, device='cuda')", "optimizer, device: str = 'cuda') -> float")
 
 
-@pytest.mark.parametrize("head", [LOSS, "loss: torch.Tensor = model(x, y)"])
-def test_a_sum_that_is_typed_is_added_up_beside_it(head: str) -> None:
+@pytest.mark.parametrize(
+    ("head", "one"),
+    [
+        (LOSS, ""),
+        (LOSS + " / 2", ""),
+        ("loss = torch.sum(x)", ""),
+        ("loss = torch.sum(x, 0)", ".sum()"),
+        (LOSS.replace("y)", "y, reduction='none')"), ".sum()"),
+        ("loss: torch.Tensor = model(x, y)", ".sum()"),
+    ],
+)
+def test_a_sum_that_is_typed_is_added_up_beside_it(head: str, one: str) -> None:
     sent = f"x = x.to(device)\n        {head}"
     text = typed(loop("total += loss.item()")).replace("loss = model(x, y)", sent)
     (after,) = fixed(text).texts.values()
     made = "total_on_device = torch.tensor(total, dtype=torch.float64, device=device)"
     assert after == typed(
         loop(
-            "total_on_device += loss.detach()",
+            f"total_on_device += loss.detach(){one}",
             before=f"total = 0.0\n{made}",
             after="total = float(total_on_device)\nreturn total / 3",
         )
@@ -310,6 +350,19 @@ def test_a_typed_sum_without_a_device_is_left_to_its_owner() -> None:
 
 def test_what_a_module_gives_is_nothing_to_a_type_checker() -> None:
     (after,) = fixed(typed(loop("total += loss.item()"))).texts.values()
+    assert "total += loss.detach().double()" in after
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "loss: Any = model(x, y)",
+        "def told():\n            loss: torch.Tensor = x\n        loss = model(x, y)",
+    ],
+)
+def test_only_an_annotation_of_its_own_that_says_so_makes_a_tensor(head: str) -> None:
+    text = typed(loop("total += loss.item()")).replace("loss = model(x, y)", head)
+    (after,) = fixed(text).texts.values()
     assert "total += loss.detach().double()" in after
 
 
@@ -372,6 +425,45 @@ def test_the_same_numbers_come_of_it_to_the_bit(batches: int, epochs: int) -> No
     (after,) = found.texts.values()
     assert ".item()" not in after
     assert repr(run(after, batches, epochs)) == repr(run(TRAINING, batches, epochs))
+
+
+def test_losses_of_one_element_are_read_as_item_reads_them() -> None:
+    text = """\
+import torch
+
+def train(model, loader, optimizer, epochs, device: str = "cuda"):
+    losses = []
+    total = 0.0
+    shown = []
+    for step, (x, y) in enumerate(loader):
+        loss: torch.Tensor = torch.nn.functional.cross_entropy(model(x), y).reshape(1)
+        loss.backward()
+        optimizer.step()
+        x = x.to(device)
+        losses.append(loss.item())
+        total += loss.item()
+        if step % 100 == 0:
+            shown.append(f"{losses[-1]:.3f}")
+    return losses, total, shown
+""".replace('"cuda"', '"cpu"')
+    (after,) = fixed(text).texts.values()
+    assert ".item()" not in after
+    assert "{float(losses_on_device[-1]):.3f}" in after
+    assert repr(run(after, 4, 1)) == repr(run(text, 4, 1))
+
+
+def test_sums_of_two_tensors_have_no_dims() -> None:
+    inside = "total += loss.item()\ntotal += other_loss.item()"
+    head = f"{LOSS}\n        other_loss = model(x)"
+    (after,) = fixed(loop(inside).replace("loss = model(x, y)", head)).texts.values()
+    assert "total += loss.detach().double()\n" in after
+    assert "total += other_loss.detach().sum().double()\n" in after
+
+
+@pytest.mark.parametrize("shown", ["losses[-1]=:.3f", "losses[ -1]:.3f"])
+def test_a_list_that_is_shown_by_its_name_is_not_fixed(shown: str) -> None:
+    inside = f"losses.append(loss.item())\nif x % 99 == 0:\n    print(f'{{{shown}}}')"
+    assert fixed(list_loop(inside)).texts == {}
 
 
 LEAVING = """\

@@ -1,20 +1,28 @@
 """What the annotations of a function tell, and a type checker by them."""
 
 import ast
+import re
 
 from hasten.scan.look import Look
-from hasten.scan.nodes import walk
+from hasten.scan.nodes import parts_of
 from hasten.scan.outline import Function, Site
 from hasten.scan.trace import FOLLOWED
+
+TENSOR = re.compile(r"Tensor\b")
 
 
 def annotation_of(name: str, function: Function) -> ast.expr | None:
     if name in function.parameters:
         return function.parameters[name].annotation
-    for each in walk(function.node):
-        match each:
-            case ast.AnnAssign(target=ast.Name(id=target)) if target == name:
-                return each.annotation
+    stack = list(parts_of(function.node))
+    while stack:
+        match stack.pop(0):
+            case ast.AnnAssign(target=ast.Name(id=target), annotation=said) if target == name:
+                return said
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.expr():
+                pass  # of names of its own, or without any annotation
+            case other:
+                stack += parts_of(other)
     return None
 
 
@@ -30,8 +38,12 @@ def _is_checked(function: Function) -> bool:
     )
 
 
-def _says_what_it_gives(function: Function | None) -> bool:
-    return function is not None and getattr(function.node, "returns", None) is not None
+def _says_what_it_gives(function: Function) -> bool:
+    return getattr(function.node, "returns", None) is not None
+
+
+def _says_tensor(annotation: ast.expr | None, look: Look) -> bool:
+    return annotation is not None and bool(TENSOR.search(look.source(annotation)))
 
 
 def _is_known(node: ast.expr | None, function: Function, look: Look, steps: int) -> bool:
@@ -48,13 +60,16 @@ def _is_known(node: ast.expr | None, function: Function, look: Look, steps: int)
             return _is_known(inner, function, look, steps - 1)
         case ast.Call(func=func):
             named = look.outline.function_named(look.dotted(func))
-            return look.is_of_torch(node) or _says_what_it_gives(named)
+            return look.is_of_torch(node) or (
+                named is not None and _says_tensor(getattr(named.node, "returns", None), look)
+            )
     return False
 
 
 def _is_known_name(name: ast.Name, function: Function, look: Look, steps: int) -> bool:
-    if annotation_of(name.id, function) is not None:
-        return True
+    annotation = annotation_of(name.id, function)
+    if annotation is not None:
+        return _says_tensor(annotation, look)
     binding, _ = look.values.definition(name.id, name.lineno, function)
     return (
         binding is not None

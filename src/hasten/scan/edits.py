@@ -96,15 +96,23 @@ def rename(
     lines: Lines, root: ast.AST, uses: Sequence[tuple[ast.Name, Sequence[ast.AST]]], text: str
 ) -> list[Edit | None]:
     """All uses of a name below a node, each with what it stands in."""
-    starts = [lines.start(name) for name, _ in uses]
-    if any(isinstance(each, ast.JoinedStr) for _, above in uses for each in above):
-        # before Python 3.12 a tree does not tell where the parts of an f-string stand
-        found = re.finditer(rf"\b{uses[0][0].id}\b", lines.text)
-        inside = range(lines.start(root), lines.end(root))
-        starts = [each.start() for each in found if each.start() in inside]
-        if len(starts) != len(uses):
-            return [None]
-    return [lines.edit(start, start + len(uses[0][0].id), text) for start in starts]
+    return [
+        lines.edit(start, start + len(uses[0][0].id), text) if start is not None else None
+        for start in starts_of(lines, root, uses)
+    ]
+
+
+def starts_of(
+    lines: Lines, root: ast.AST, uses: Sequence[tuple[ast.Name, Sequence[ast.AST]]]
+) -> Sequence[int | None]:
+    """Where the uses of a name stand; None where that is not known."""
+    if not any(isinstance(each, ast.JoinedStr) for _, above in uses for each in above):
+        return [lines.start(name) for name, _ in uses]
+    # before Python 3.12 a tree does not tell where the parts of an f-string stand
+    found = re.finditer(rf"\b{uses[0][0].id}\b", lines.text)
+    inside = range(lines.start(root), lines.end(root))
+    starts = [each.start() for each in found if each.start() in inside]
+    return starts if len(starts) == len(uses) else [None]
 
 
 def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]) -> Edit | None:
@@ -209,12 +217,15 @@ def _is_only_for(block: Block, statement: ast.stmt, lines: Lines) -> bool:
     """Whether it is an ``if`` with nothing else in it, that does nothing by asking."""
     match block.node:
         case ast.If(body=[only], orelse=[]) as asks if only is statement:
-            return not _is_elif(lines, asks) and all(
-                isinstance(each.func, ast.Attribute | ast.Name) and _last(each.func) in ASKS
-                for each in walk(asks.test)
-                if isinstance(each, ast.Call)
-            )
+            return not _is_elif(lines, asks) and not any(map(_does_more, walk(asks.test)))
     return False
+
+
+def _does_more(node: ast.AST) -> bool:
+    """Than to ask."""
+    if isinstance(node, ast.Call):
+        return not isinstance(node.func, ast.Attribute | ast.Name) or _last(node.func) not in ASKS
+    return isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom)
 
 
 def _last(called: ast.Attribute | ast.Name) -> str:

@@ -113,8 +113,10 @@ def fixed_once(text: str, groups: Sequence[list[CodeFinding]]) -> tuple[str, lis
             taken += wanted
             made += group
     after = patched(text, taken)
+    if not made:
+        return text, []
     if _parses(after):
-        return without_idle_imports(text, after), made
+        return without_idle_imports(made[0].path, text, after), made
     for group in groups if len(groups) > 1 else ():
         after, made = fixed_once(text, [group])  # two that are right may together be wrong
         if made:

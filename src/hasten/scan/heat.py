@@ -83,10 +83,13 @@ FOLLOWS = re.compile(
     r"(soft|polyak|ema|momentum)_update|update_(\w+_)?(ema|moving_average|momentum)"
 )
 """How functions are called that let averages of weights follow these."""
-AVERAGES = re.compile(r"EMA|Ema(?![a-z])|MovingAverage|AveragedModel")
+AVERAGES = re.compile(r"(?<![A-Z])EMA(?![A-Z](?![a-z]))|Ema(?![a-z])|MovingAverage|AveragedModel")
 OPTIMIZERS = re.compile(rf"Optimizer$|(^|\.)optim(izers?)?\.({'|'.join(sorted(OPTIMIZER_NAMES))})$")
 COLLATE = re.compile(r"collate")
-DRAWS = re.compile(r"^_*(sample|draw|fetch|get_(mini_?)?batch)|priorit")
+DRAWS = re.compile(
+    r"^_*((sample|draw|fetch)(_(batch|batches|mini_?batch|transitions?|experiences?|sequences?"
+    r"|episodes?|trajectories|indices|idxs|idxes|proportional))?|get_(mini_?)?batch|\w*priorit\w*)$"
+)
 REPLAYS = re.compile(r"(Buffer|Memory|Storage)$|Replay")
 TRANSFORM_OWNERS = re.compile(
     r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer|[Pp]rocessor)$"

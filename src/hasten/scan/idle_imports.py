@@ -2,6 +2,7 @@
 
 import ast
 import re
+from pathlib import PurePath
 
 from hasten.records.scan import Edit
 from hasten.scan.edits import remove_statement
@@ -9,9 +10,12 @@ from hasten.scan.lines import Lines
 from hasten.scan.patch import patched, spans
 
 
-def without_idle_imports(before: str, after: str) -> str:
+def without_idle_imports(path: str, before: str, after: str) -> str:
     """``after`` without the imports of names that are used in ``before`` and no more in it. A name
-    that still stands anywhere, be it in a comment, counts as used."""
+    that still stands anywhere, be it in a comment, counts as used. What an ``__init__.py`` imports
+    others may import from there."""
+    if PurePath(path).name == "__init__.py":
+        return after
     lines, tree = Lines(after), ast.parse(after)
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
@@ -21,7 +25,7 @@ def without_idle_imports(before: str, after: str) -> str:
                 continue
             edit = _remove(lines, tree, statement, place)
             if edit is not None:
-                return without_idle_imports(before, patched(after, spans(lines, [edit])))
+                return without_idle_imports(path, before, patched(after, spans(lines, [edit])))
     return after
 
 

@@ -13,16 +13,19 @@ from hasten.scan.edits import (
     fix_of,
     insert_line_after,
     insert_line_before,
-    rename,
     replace_methods,
+    starts_of,
 )
 from hasten.scan.look import Look
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.own_memory import keeps_its_numbers
 from hasten.scan.reads import before_copies, detached, holds, is_read
+from hasten.scan.trace import last_name
 from hasten.scan.usage import Above, Usage
 
+COUNTERS = ("range", "trange", "count", "arange", "cycle", "repeat")
+SHOWN = re.compile(r"\[-\w+\](?=\s*[:}])")
 BY_HAND = (
     "Keep the tensors in a list of their own and read them after the loop. The loop also looks at"
     " `{}`, which has something in it before: count the steps apart."
@@ -52,6 +55,7 @@ def _read_from_another(site: Site, usage: Usage, look: Look) -> Fix | None:
     safety, about = _safety(usage)
     loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
     made = f"{fresh}{_annotation(usage, look)} = []"
+    starts = starts_of(look.lines, loop, usage.inside)
     read = f"{name}.extend([float(each) for each in {fresh}])"
     return fix_of(
         safety,
@@ -59,8 +63,22 @@ def _read_from_another(site: Site, usage: Usage, look: Look) -> Fix | None:
         _kept(site, usage, look),
         insert_line_before(look.lines, loop, made),
         insert_line_after(look.lines, loop, read),
-        *rename(look.lines, loop, usage.inside, fresh),
+        *(_renamed(start, usage, fresh, look) for start in starts),
     )
+
+
+def _renamed(start: int | None, usage: Usage, fresh: str, look: Look) -> Edit | None:
+    """``{float(losses_on_device[-1]):.3f}`` of ``{losses[-1]:.3f}``: a tensor of shape (1,) has no
+    such format."""
+    if start is None:
+        return None
+    end = start + len(usage.name)
+    if not look.lines.text[end:].lstrip().startswith("["):
+        return look.lines.edit(start, end, fresh)
+    shown = SHOWN.match(look.lines.text, end)
+    if shown is None:
+        return None
+    return look.lines.edit(start, shown.end(), f"float({fresh}{shown[0]})")
 
 
 def _kept(site: Site, usage: Usage, look: Look) -> Edit | None:
@@ -80,10 +98,7 @@ def _has_an_end(loop: ast.AST) -> bool:
     """Whether it goes over data; one that counts steps may go on for millions."""
     if not isinstance(loop, ast.For):
         return False
-    return not any(
-        isinstance(each, ast.Name) and each.id in ("range", "trange", "count")
-        for each in walk(loop.iter)
-    )
+    return not any(last_name(each) in COUNTERS for each in walk(loop.iter))
 
 
 def _annotation(usage: Usage, look: Look) -> str:
@@ -109,7 +124,7 @@ def _is_append(above: Above) -> bool:
 
 def _leaves_items_alone(above: Above, look: Look) -> bool:
     """Whether it makes no difference there what the list holds: ``losses.append``, ``len(losses)``,
-    and now and then ``f"{losses[-1]:.3f}"``, which reads alike of a number and of a tensor."""
+    and now and then ``f"{losses[-1]:.3f}"``, which can read it."""
     match above[-1]:
         case ast.Attribute():
             return _is_append(above)

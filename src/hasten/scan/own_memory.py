@@ -47,20 +47,24 @@ def _is_new(node: ast.expr | None, site: Site, look: Look) -> bool:
         case ast.Call(func=ast.Attribute(attr=name)) if name in REDUCTIONS:
             return True
         case ast.Call():
-            functional = look.dotted(node.func).startswith("torch.nn.functional.")
-            return (functional and not keyword(node, "inplace")) or _is_plain_loss(node, site, look)
+            if look.dotted(node.func).startswith("torch.nn.functional."):
+                return not keyword(node, "inplace")
+            return bool(losses_made(node, site, look))
     return False
 
 
-def _is_plain_loss(call: ast.Call, site: Site, look: Look) -> bool:
-    """Whether ``nn.MSELoss()`` or its like is called, as it was made."""
-    return all(
-        each is not None
-        and isinstance(each.value, ast.Call)
-        and look.dotted(each.value.func).startswith("torch.nn.")
-        and called_name(each.value).endswith("Loss")
-        for each in _made(call.func, site, look)
-    )
+def losses_made(call: ast.Call, site: Site, look: Look) -> list[ast.Call]:
+    """``nn.MSELoss()`` or its like, of what is called as it was made; none where it may be another
+    thing."""
+    made = [each.value if each is not None else None for each in _made(call.func, site, look)]
+    losses = [
+        each
+        for each in made
+        if isinstance(each, ast.Call)
+        and look.dotted(each.func).startswith("torch.nn.")
+        and called_name(each).endswith("Loss")
+    ]
+    return losses if len(losses) == len(made) else []
 
 
 def _made(called: ast.expr, site: Site, look: Look) -> list[Binding | None]:

@@ -7,6 +7,7 @@ checker knows that it is a tensor, and would not have it added to a number, ther
 
 import ast
 import re
+from collections.abc import Iterator
 
 from hasten.records.scan import Fix
 from hasten.scan.annotated import is_known_tensor
@@ -21,6 +22,7 @@ from hasten.scan.look import Look
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.reads import Holds, before_copies, detached, holds, is_read
+from hasten.scan.scalars import is_scalar
 from hasten.scan.trace import last_name
 from hasten.scan.usage import Usage
 
@@ -40,12 +42,14 @@ def sum_up(site: Site, usage: Usage, look: Look) -> Fix | None:
         return None
     kinds = {holds(before_copies(each)) for each in read if each is not None}
     kind = _kind_of_sum(usage.first_values(), kinds)
-    if kind == "unknown":
+    if kind == "unknown" or (kind == "int" and not _are_whole(usage)):
         return None
     if any(is_known_tensor(before_copies(each), site, look) for each in read if each is not None):
         return _sum_up_beside(site, usage, look, kind)
     loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
-    suffix = f"{detached(site, look)}.double()" if kind == "float" else ""
+    several = len({ast.dump(before_copies(each)) for each in read if each is not None}) > 1
+    one = _as_scalar(site, usage, look) if several else ""
+    suffix = f"{detached(site, look)}{one}.double()" if kind == "float" else one
     lacks = kind == "float" and not _has_double(look)
     return fix_of(
         "unsafe" if lacks else "safe",
@@ -64,20 +68,29 @@ def _sum_up_beside(site: Site, usage: Usage, look: Look, kind: Holds) -> Fix | N
     dtype = "float64" if kind == "float" else "int64"
     made = f"{fresh} = {torch}.tensor({name}, dtype={torch}.{dtype}, device={device})"
     loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
+    added = _added(site, usage, look, kind)
     return fix_of(
         "unsafe",
         f"{_about(usage)} It is expected on `{device}`.",
-        replace_methods(look.lines, site.node, before_copies(site.node), _added(site, look, kind)),
+        replace_methods(look.lines, site.node, before_copies(site.node), added),
         insert_line_before(look.lines, loop, made),
         insert_line_after(look.lines, loop, f"{name} = {kind}({fresh})"),
         *rename(look.lines, loop, usage.inside, fresh),
     )
 
 
-def _added(site: Site, look: Look, kind: Holds) -> str:
+def _added(site: Site, usage: Usage, look: Look, kind: Holds) -> str:
     """A product is of the kind of its factors, what is added to a tensor becomes of its kind."""
     is_product = site.statement.value is not site.node  # type: ignore[attr-defined]
-    return detached(site, look) + (".double()" if is_product and kind == "float" else "")
+    one = f"{detached(site, look)}{_as_scalar(site, usage, look)}"
+    return one + (".double()" if is_product and kind == "float" else "")
+
+
+def _as_scalar(site: Site, usage: Usage, look: Look) -> str:
+    """The method that takes the dim from a tensor of shape (1,), which cannot be added to one
+    without dims in place; none where there is no such dim."""
+    seen = is_scalar(before_copies(site.node), usage.loop, site, look)
+    return "" if seen else ".sum()"
 
 
 def _about(usage: Usage) -> str:
@@ -112,7 +125,36 @@ def _read_in(statement: ast.AST, site: Site, look: Look) -> ast.Call | None:
 def _is_number(node: ast.expr, site: Site, look: Look) -> bool:
     """Which is at hand, and need not be read from a tensor."""
     match node:
-        case ast.Constant(value=int() | float()):
+        case ast.Constant(value=float()):
+            return True
+        case ast.Name():
+            return look.value(node, site).kind == "number"
+    return _is_whole(node)
+
+
+def _are_whole(usage: Usage) -> bool:
+    """Whether whole numbers stay whole by all that they are multiplied with."""
+    return all(
+        _is_whole(each)
+        for _, above in usage.inside
+        for each in _factors(above[-1].value)  # type: ignore[attr-defined]
+        if not is_read(each)
+    )
+
+
+def _factors(node: ast.expr) -> Iterator[ast.expr]:
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.BinOp):
+            stack += [node.left, node.right]
+        else:
+            yield node
+
+
+def _is_whole(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=int()):
             return True
         case ast.Call(func=ast.Name(id="len")):
             return True
@@ -120,8 +162,6 @@ def _is_number(node: ast.expr, site: Site, look: Look) -> bool:
             return True
         case ast.Subscript(value=ast.Attribute(attr="shape")):
             return True
-        case ast.Name():
-            return look.value(node, site).kind == "number"
     return False
 
 

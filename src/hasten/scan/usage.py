@@ -129,16 +129,27 @@ class Usage:
 
 def _gives_away(name: ast.Name, above: Above) -> bool:
     """Whether something else may have it from there on."""
-    if not isinstance(name.ctx, ast.Load) or any(isinstance(each, ast.Return) for each in above):
+    if not isinstance(name.ctx, ast.Load):
+        return _is_given_with_others(above[-1])
+    if any(isinstance(each, ast.Return) for each in above):
         return False
     match above[-1]:
-        case ast.Subscript() | ast.Attribute() | ast.Compare() | ast.FormattedValue() | ast.For():
+        case ast.Attribute() as method:
+            return not (isinstance(above[-2], ast.Call) and above[-2].func is method)
+        case ast.Subscript() | ast.Compare() | ast.FormattedValue() | ast.For():
             return False
         case ast.If() | ast.While() | ast.UnaryOp() | ast.BinOp() | ast.AugAssign():
             return False
         case ast.Call() as call:
             return called_name(call) not in READERS
     return True
+
+
+def _is_given_with_others(statement: ast.AST) -> bool:
+    """``self.losses = losses = []``, and ``losses := []``, which is the value of more."""
+    if isinstance(statement, ast.Assign):
+        return len(statement.targets) > 1
+    return isinstance(statement, ast.NamedExpr)
 
 
 def occurrences(root: ast.AST, name: str) -> Iterator[tuple[ast.Name, Above]]:

@@ -10,7 +10,7 @@ from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import in_dataset
 
-PACKAGES = ("torchvision.", "torchaudio.", "albumentations.", "monai.", "transforms.", "T.", "A.")
+PACKAGES = ("torchvision.", "torchaudio.", "albumentations.", "monai.", "transforms.")
 
 
 class TransformPerSample(Rule):
@@ -60,6 +60,19 @@ class Images(Dataset):
         if rate not in self.resamplers:
             self.resamplers[rate] = torchaudio.transforms.Resample(rate, 16000)
         return self.resamplers[rate]
+""",
+        """\
+import albumentations as A
+from torch.utils.data import Dataset
+
+class Images(Dataset):
+    def __getitem__(self, index):
+        return A.Compose([A.Resize(256, 256)])(image=self.images[index])  # !
+
+class Tunes(Dataset):
+    def __getitem__(self, index):
+        T = self.tunes[index]
+        return T.Compose(self.parts)
 """,
     )
 

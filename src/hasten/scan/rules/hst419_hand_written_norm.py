@@ -9,7 +9,7 @@ from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 
-NORMS = re.compile(r"norm(?!al)|(?<=[a-z])ln$|^ln")
+NORMS = re.compile(r"(?i:norm(?!al))|(^|_)ln(\d|_|$)|(?<![A-Z])LN(?=\d|_|[A-Z][a-z]|$)")
 OTHERS = re.compile(r"weight|spectral|grad|clip|denorm|unnorm|score|loss")
 """What is normalized there is no activation."""
 REDUCTIONS = ("mean", "var", "std", "var_mean", "std_mean")
@@ -78,6 +78,15 @@ class InstanceNorm(nn.Module):
 
 def grad_norm(grads):
     return grads.square().mean(1).sqrt()
+
+def lnlike(x):
+    return (x - x.mean(1)) / torch.sqrt(x.var(1))
+
+def lnprob(x):
+    return (x - x.mean(1)) / torch.sqrt(x.var(1))
+
+def kiln(x):
+    return (x - x.mean(1)) / torch.sqrt(x.var(1))
 """,
         """\
 import torch
@@ -110,8 +119,7 @@ def _norm(function: Function) -> str:
     owner, name = function.owner, function.last_name
     if owner is not None and name in ("forward", "__call__", "_norm", "norm"):
         name = owner.name
-    said = name.lower()
-    return name if NORMS.search(said) and not OTHERS.search(said) else ""
+    return name if NORMS.search(name) and not OTHERS.search(name.lower()) else ""
 
 
 def _is_part(call: ast.Call, function: Function) -> bool:

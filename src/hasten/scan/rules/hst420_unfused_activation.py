@@ -9,7 +9,7 @@ from hasten.scan.models import MODULES
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_name, operands, root_name
+from hasten.scan.trace import last_given, last_name, operands, root_name
 
 LOGS = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}
 
@@ -67,6 +67,15 @@ class Gated(torch.nn.Module):
         loss = F.binary_cross_entropy(p, y) + torch.log(x.exp() + gate.exp())
         return F.glu(x) * torch.sigmoid(gate) + torch.log(x) * F.log_softmax(x, dim=-1) + loss
 """,
+        """\
+import math
+import torch
+
+class Normal(torch.nn.Module):
+    def forward(self, x, z):
+        cdf = 0.5 * (1 + torch.erf(z / math.sqrt(2)))
+        return cdf, 0.5 * (1 + torch.tanh(x)), 0.5 * z * (1 + torch.tanh(x))
+""",
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
@@ -115,9 +124,38 @@ def _fused_half(site: Site, held: ast.expr | None) -> str:
         return "mish" if any(alike) else ""
     match site.parent:
         case ast.BinOp(op=ast.Add(), left=left, right=right) if _is_one(left) or _is_one(right):
-            halves = (each for each in walk(site.statement) if isinstance(each, ast.Constant))
-            return "gelu" if any(each.value == 0.5 for each in halves) else ""
+            factors = _product(site.parent, site.statement)
+            weighs = any(_is_within(each, held, site) for each in factors)
+            return "gelu" if weighs and any(is_constant(each, 0.5) for each in factors) else ""
     return ""
+
+
+def _product(factor: ast.AST, statement: ast.stmt) -> list[ast.expr]:
+    """All factors of the product that one of them stands in."""
+    for each in walk(statement):
+        factors, stack = [], [each]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                stack += [node.left, node.right]
+            elif isinstance(node, ast.expr):
+                factors.append(node)
+        if len(factors) > 1 and any(node is factor for node in factors):
+            return factors
+    return []
+
+
+def _is_within(factor: ast.expr, held: ast.expr | None, site: Site) -> bool:
+    """Whether what is held is computed of it: ``x`` of ``x / sqrt(2)``, or of a name for that."""
+    if not isinstance(factor, ast.Name | ast.Attribute | ast.Subscript):
+        return False
+    sought = ast.dump(factor)
+    return any(
+        ast.dump(each) == sought
+        for whole in (held, last_given(held, site.function))
+        if whole is not None
+        for each in walk(whole)
+    )
 
 
 def _is_one(node: ast.expr) -> bool:

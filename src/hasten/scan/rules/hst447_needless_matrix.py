@@ -11,7 +11,7 @@ from hasten.scan.trace import operands
 
 DIAGONALS = ("diag", "diag_embed", "diagflat")
 INVERSES = ("inverse", "inv")
-PRODUCTS = ("matmul", "mm", "bmm", "mv", "einsum")
+PRODUCTS = ("matmul", "mm", "bmm", "einsum")
 
 
 class NeedlessMatrix(Rule):
@@ -38,7 +38,8 @@ class Layer(torch.nn.Module):
         each = torch.matmul(torch.diag_embed(d), x)  # !
         solved = torch.inverse(a) @ b  # !
         other = torch.matmul(torch.linalg.inv(a), b)  # !
-        return scaled, each, solved, other, torch.trace(a @ b), torch.diag(a.mm(b))  # !
+        mixed = torch.mm(a, torch.diag(d)), torch.diag(a @ a.t())  # !
+        return scaled, each, solved, other, torch.trace(a @ b), torch.diag(a.mm(b)), mixed  # !
 """,
         """\
 import torch
@@ -50,6 +51,14 @@ class Layer(torch.nn.Module):
         scale = self.scaler.inverse(x) @ x
         return scaled, torch.diag(a), torch.trace(a), inverse, scale, x @ x.t()
 """,
+        """\
+import torch
+
+class Layer(torch.nn.Module):
+    def forward(self, x, w, a, v):
+        scales = torch.diag_embed(x @ w), torch.diagflat(x @ w)
+        return scales, torch.diag(a @ v), torch.diag(a.mv(v)), torch.diag(torch.mv(a, v))
+""",
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
@@ -57,7 +66,7 @@ class Layer(torch.nn.Module):
         name = called_name(call)
         if not look.value(call, site).is_tensor or look.prepares_data(site):
             return
-        if name in ("trace", *DIAGONALS, "diagonal") and any(map(_is_product, operands(call)[:2])):
+        if _takes_diagonal(call):
             yield Found(call, f"`{look.source(call)}` needs a small part of the product")
         elif name in DIAGONALS and _is_product(site.parent):
             yield Found(call, f"`{look.source(call)}` is multiplied with as a whole matrix")
@@ -65,7 +74,28 @@ class Layer(torch.nn.Module):
             yield Found(call, f"`{look.source(call)}` is made only to be multiplied with")
 
 
+def _takes_diagonal(call: ast.Call) -> bool:
+    """Of a product; ``diag`` makes a matrix of a vector, which most products may be."""
+    taken = operands(call)[:2]
+    if called_name(call) == "diag":
+        return any(map(_is_matrix, taken))
+    return called_name(call) in ("trace", "diagonal") and any(map(_is_product, taken))
+
+
 def _is_product(node: ast.AST) -> bool:
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.MatMult)
     return called_name(node) in PRODUCTS
+
+
+def _is_matrix(node: ast.AST) -> bool:
+    """Whether it is surely a product of two matrices: ``a.mm(b)``, ``a @ a.T``."""
+    match node:
+        case ast.BinOp(
+            op=ast.MatMult(),
+            left=left,
+            right=ast.Attribute(value=right, attr="T")
+            | ast.Call(func=ast.Attribute(value=right, attr="t"), args=[]),
+        ):
+            return ast.dump(left) == ast.dump(right)
+    return called_name(node) == "mm"
