@@ -8,9 +8,11 @@ from hasten.scan.look import Look
 from hasten.scan.models import is_model_call, model_behind
 from hasten.scan.outline import Site
 from hasten.scan.trace import (
+    body_of,
     calls_in,
     following,
     last_given,
+    last_name,
     operands,
     root_name,
     siblings,
@@ -87,3 +89,15 @@ def test_a_row_of_methods_has_a_root(text: str, root: str | None) -> None:
 def test_operands_are_the_receiver_and_the_arguments(text: str, held: list[str]) -> None:
     found = operands(ast.parse(text, mode="eval").body)
     assert [ast.unparse(each) for each in found] == held
+
+
+def test_a_body_is_that_of_a_block_or_of_the_function() -> None:
+    site, _ = asked(TEXT)
+    assert body_of(site.block, site.function) == siblings(site)
+    first, *_ = body_of(None, site.function)
+    assert ast.unparse(first) == "first = x"
+
+
+def test_the_last_name_is_that_of_a_plain_name_only() -> None:
+    found = [last_name(ast.parse(each, mode="eval").body) for each in ("a", "a.b", "f().c", "f()")]
+    assert found == ["a", "b", "c", ""]

@@ -20,6 +20,7 @@ from hasten.scan.look import Look
 from hasten.scan.outline import Function, Loop, Outline, Site
 from hasten.scan.reading import UnreadableError, decode
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 from hasten.scan.traversal import outline
 from hasten.scan.vocabulary import words
 
@@ -408,20 +409,12 @@ def _callee(called: ast.expr, function: Function, found: Outline) -> tuple[str, 
         return None
     if _is_foreign(found.dotted(called)):
         return None
-    return "method", f"{_last_name(base)}.{called.attr}"
+    return "method", f"{last_name(base)}.{called.attr}"
 
 
 @lru_cache(4096)
 def _is_foreign(dotted: str) -> bool:
     return dotted.startswith(FOREIGN)
-
-
-def _last_name(node: ast.expr) -> str:
-    """``buffer`` of ``self.buffer``."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""
 
 
 PASSED = frozenset((ast.Name, ast.Attribute))

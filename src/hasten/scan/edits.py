@@ -12,6 +12,7 @@ from hasten.records.scan import Edit, Fix, Safety
 from hasten.scan.lines import Lines
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Block, Site
+from hasten.scan.trace import body_of, last_name
 
 COMPOUND = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.AsyncFor, ast.While, ast.If,
@@ -210,7 +211,8 @@ def leave_out(site: Site, lines: Lines, about: str) -> Fix | None:
         return None
     while block is not None and _is_only_for(block, statement, lines):
         statement, block = block.node, block.parent  # type: ignore[assignment]
-    return fix_of("unsafe", about, remove_statement(lines, statement, _body(block, site)))
+    body = body_of(block, site.function)
+    return fix_of("unsafe", about, remove_statement(lines, statement, body))
 
 
 def _is_only_for(block: Block, statement: ast.stmt, lines: Lines) -> bool:
@@ -224,18 +226,8 @@ def _is_only_for(block: Block, statement: ast.stmt, lines: Lines) -> bool:
 def _does_more(node: ast.AST) -> bool:
     """Than to ask."""
     if isinstance(node, ast.Call):
-        return not isinstance(node.func, ast.Attribute | ast.Name) or _last(node.func) not in ASKS
+        return last_name(node.func) not in ASKS
     return isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom)
-
-
-def _last(called: ast.Attribute | ast.Name) -> str:
-    return called.attr if isinstance(called, ast.Attribute) else called.id
-
-
-def _body(block: Block | None, site: Site) -> Sequence[ast.stmt]:
-    """The statements of a block, or else of the place's function."""
-    body = getattr(block.node, block.branch) if block is not None else None
-    return body if isinstance(body, list) else getattr(site.function.node, "body", ())
 
 
 def _signs(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from hasten.scan.nodes import walk
-from hasten.scan.outline import Function, Loop, Site
+from hasten.scan.outline import Block, Function, Loop, Site
 
 FOLLOWED = 8
 """Steps back that are taken before giving up."""
@@ -58,8 +58,15 @@ def names(node: ast.AST) -> Iterator[str]:
 
 def siblings(site: Site) -> list[ast.stmt]:
     """The statements of the body that the place stands in."""
-    holder = site.block.node if site.block is not None else site.function.node
-    body = getattr(holder, site.block.branch if site.block is not None else "body", [])
+    return body_of(site.block, site.function)
+
+
+def body_of(block: Block | None, function: Function) -> list[ast.stmt]:
+    """The statements of a block, or of the function where there is none."""
+    if block is not None:
+        body = getattr(block.node, block.branch, [])
+    else:
+        body = getattr(function.node, "body", [])
     return body if isinstance(body, list) else []
 
 

@@ -10,6 +10,7 @@ import ast
 from hasten.scan import vocabulary
 from hasten.scan.outline import Binding, Class, Function, Outline
 from hasten.scan.signs import Parameters, by_name, may_give_tensor
+from hasten.scan.trace import last_name, root_name
 from hasten.scan.value import (
     ARRAY,
     DEVICE_TENSOR,
@@ -293,7 +294,8 @@ class Values:
             if any(self.of(each, function).is_tensor for each in node.args):
                 return DEVICE_TENSOR  # of a part of the module, or of one that it is derived from
             return UNKNOWN
-        if dotted.startswith(MODULES) or _root(node.func) not in self._outline.imports:
+        root = root_name(node.func) if dotted else None
+        if dotted.startswith(MODULES) or root is None or root.id not in self._outline.imports:
             return UNKNOWN
         given = [each for each in (self.of(each, function) for each in node.args) if each.is_tensor]
         if not given:
@@ -569,7 +571,7 @@ def _of_key(held: ast.expr, key: object) -> Value:
     """Of what a dict of results holds under a name that tensors have."""
     if not isinstance(key, str) or not key.endswith(vocabulary.KEYS_OF_TENSORS):
         return UNKNOWN
-    return TENSOR if vocabulary.RESULTS.search(_last(held)) else UNKNOWN
+    return TENSOR if vocabulary.RESULTS.search(last_name(held)) else UNKNOWN
 
 
 def _of_tensor_method(base: Value, name: str, node: ast.Call) -> Value:
@@ -628,19 +630,6 @@ def _names_device(node: ast.expr) -> bool:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return "dev" in name.lower() or name in ("rank", "local_rank", "gpu", "gpu_id", "cuda")
     return False
-
-
-def _last(node: ast.expr) -> str:
-    match node:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-    return ""
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_later(binding: Binding, line: int) -> bool:
