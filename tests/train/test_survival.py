@@ -12,6 +12,8 @@ from hasten.checkpoint.store import Store
 
 STEPS = 100
 KILLS = sorted(random.Random(7).sample(range(2, STEPS - 40), 20))
+FEW = KILLS[::4]
+"""Of which a change has to pass; the others run with the long tests."""
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +23,10 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("step", KILLS)
+@pytest.mark.parametrize(
+    "step",
+    [*FEW, *(pytest.param(each, marks=pytest.mark.long) for each in KILLS if each not in FEW)],
+)
 def test_killed_at_any_step_and_resumed_it_ends_with_the_same_bits(
     step: int, uninterrupted: Path, tmp_path: Path
 ) -> None:

@@ -25,7 +25,11 @@ def without_idle_imports(path: str, before: str, after: str) -> str:
                 continue
             edit = _remove(lines, tree, statement, place)
             if edit is not None:
-                return without_idle_imports(path, before, patched(after, spans(lines, [edit])))
+                less = patched(after, spans(lines, [edit]))
+                above = after[: lines.start(statement)]
+                if not above.strip():  # a file does not begin with blank lines
+                    less = above + less[len(above) :].lstrip("\r\n")
+                return without_idle_imports(path, before, less)
     return after
 
 
