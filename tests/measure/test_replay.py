@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from hasten.errors import HastenError
 from hasten.measure import compare, replay
+from hasten.measure.blocks import prefetched
 from hasten.measure.replay import interleave, keep_batches, replay_block, rounds_for
 from hasten.records.plan import NAIVE, Plan
 from hasten.runtime.run import Run
@@ -72,7 +73,7 @@ def test_real_blocks_see_every_batch_once_and_in_order(
     _quick(monkeypatch)
     run = _run(workers=workers, rows=rows)
     source = Noting(run)
-    bounds = replay.measure_bounds(run, source)
+    bounds = replay.measure_bounds(run, source, ahead=prefetched(run.pipeline.loader))
     assert [bound.without for bound in bounds] == ["loader", "optimizer"]
     assert all(0 < bound.low <= bound.ratio <= bound.high for bound in bounds)
     plain = _run(workers=workers, rows=rows)
@@ -189,7 +190,7 @@ def test_a_captured_step_has_no_block_without_updates(monkeypatch: pytest.Monkey
     _quick(monkeypatch)
     run = _run()
     run.pipeline.replay = run.eager  # what a graph puts there
-    bounds = replay.measure_bounds(run, run.endless())
+    bounds = replay.measure_bounds(run, run.endless(), ahead=0)
     assert [bound.without for bound in bounds] == ["loader"]
 
 

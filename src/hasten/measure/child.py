@@ -97,7 +97,8 @@ class Child:
                 path = Path(request.path)
                 return messages.TraceExported(steps=export_trace(self.run, self._batches, path))
             case messages.MeasureBounds():
-                return messages.BoundsMeasured(bounds=measure_bounds(self.run, self._batches))
+                bounds = measure_bounds(self.run, self._batches, self._ahead)
+                return messages.BoundsMeasured(bounds=bounds)
             case messages.MeasureLoading():
                 pipeline = self.run.pipeline
                 return measure_loading(pipeline.loader, pipeline.device, request.seconds)

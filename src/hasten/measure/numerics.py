@@ -60,15 +60,17 @@ class Ran:
 
 
 def trace(run: Run, request: Trace) -> BaselineTraced | CandidateTraced:
-    found = cut(run, request.reduction, request.epoch)
-    path, start = Path(request.path), Snapshot(run.pipeline)
+    found, path = cut(run, request.reduction, request.epoch), Path(request.path)
+    home = _home(run, len(found.steps))
+    if request.role == "candidate" and home == HOST:
+        return _trace_candidate(run, found, path, HOST)
+    start = Snapshot(run.pipeline)
 
     def traced(home: torch.device) -> BaselineTraced | CandidateTraced:
         if request.role == "baseline":
             return _trace_baseline(run, found, path, start, home)
         return _trace_candidate(run, found, path, home)
 
-    home = _home(run, len(found.steps))
     try:
         return traced(home)
     except torch.OutOfMemoryError:

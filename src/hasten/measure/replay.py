@@ -24,13 +24,7 @@ from typing import Any
 import psutil
 
 from hasten.errors import HastenError
-from hasten.measure.blocks import (
-    batches_ahead,
-    has_workers,
-    prefetched,
-    time_block,
-    without_update,
-)
+from hasten.measure.blocks import has_workers, time_block, without_update
 from hasten.measure.compare import steps_of_block
 from hasten.records.profile import Bound
 from hasten.runtime.memory import free_bytes
@@ -54,12 +48,11 @@ Block = Callable[[], float]
 """Runs a block of steps; its seconds per row."""
 
 
-def measure_bounds(run: Run, source: Iterator[Any]) -> tuple[Bound, ...]:
-    """Without the loader and, unless the step is one graph, without the optimizer."""
-    held = prefetched(run.pipeline.loader)
-    step_s = time_block(run, source, PROBED_STEPS, unmeasured=held + 1)[0] / PROBED_STEPS
-    ahead = batches_ahead(run, source, step_s)
+def measure_bounds(run: Run, source: Iterator[Any], ahead: int) -> tuple[Bound, ...]:
+    """Without the loader and, unless the step is one graph, without the optimizer. ``ahead`` are
+    the batches that the loader may get ahead by."""
     unmeasured = ahead + 1
+    step_s = time_block(run, source, PROBED_STEPS, unmeasured=unmeasured)[0] / PROBED_STEPS
     steps = steps_of_block(step_s, ahead, run.pipeline.device.type)
     rounds = rounds_for(step_s, steps, unmeasured=unmeasured)
     kept = keep_batches(run, source, max(steps, FEWEST_KEPT))

@@ -375,11 +375,7 @@ def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     function = site.function
     callee = _callee(call.func, function, found)
     callees = [] if callee is None else [callee]
-    for each in call.args:
-        if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
-            callees.append(callee)
-    for word in call.keywords:
-        each = word.value
+    for each in (*call.args, *(word.value for word in call.keywords)):
         if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
             callees.append(callee)
     if call.func.__class__ is ast.Name and call.func.id == "map" and call.args:

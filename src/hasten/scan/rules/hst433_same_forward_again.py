@@ -88,19 +88,16 @@ def _same_calls(call: ast.Call, site: Site, look: Look) -> list[Site]:
 def _of_part(node: ast.expr) -> ast.expr:
     """``model(x)`` of ``model(x)[0].mean`` and of ``(model(x).argmax(1) == y).sum()``."""
     while True:
-        kind = node.__class__  # of nearly every assignment: patterns would take three times as long
-        if kind is ast.Attribute or kind is ast.Subscript:
-            node = node.value  # type: ignore[attr-defined]
-        elif kind is ast.Compare:
-            node = node.left  # type: ignore[attr-defined]
-        elif kind is ast.Call and _is_method_of_result(node.func):  # type: ignore[attr-defined]
-            node = node.func.value  # type: ignore[attr-defined]
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Compare):
+            node = node.left
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if not _is_result(node.func.value):
+                return node
+            node = node.func.value
         else:
             return node
-
-
-def _is_method_of_result(called: ast.expr) -> bool:
-    return isinstance(called, ast.Attribute) and _is_result(called.value)
 
 
 def _is_result(node: ast.expr) -> bool:
