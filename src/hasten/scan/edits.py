@@ -209,18 +209,19 @@ def leave_out(site: Site, lines: Lines, about: str) -> Fix | None:
     statement, block = site.statement, site.block
     if not isinstance(statement, ast.Expr) or statement.value is not site.node:
         return None
-    while block is not None and _is_only_for(block, statement, lines):
-        statement, block = block.node, block.parent  # type: ignore[assignment]
+    while block is not None and (asks := _only_for(block, statement, lines)) is not None:
+        statement, block = asks, block.parent
     body = body_of(block, site.function)
     return fix_of("unsafe", about, remove_statement(lines, statement, body))
 
 
-def _is_only_for(block: Block, statement: ast.stmt, lines: Lines) -> bool:
-    """Whether it is an ``if`` with nothing else in it, that does nothing by asking."""
+def _only_for(block: Block, statement: ast.stmt, lines: Lines) -> ast.If | None:
+    """The ``if`` with nothing else in it, that does nothing by asking."""
     match block.node:
         case ast.If(body=[only], orelse=[]) as asks if only is statement:
-            return not _is_elif(lines, asks) and not any(map(_does_more, walk(asks.test)))
-    return False
+            stays = _is_elif(lines, asks) or any(map(_does_more, walk(asks.test)))
+            return None if stays else asks
+    return None
 
 
 def _does_more(node: ast.AST) -> bool:

@@ -34,9 +34,11 @@ BY_HAND = (
 
 def keep_all(site: Site, usage: Usage, look: Look) -> Fix | None:
     """Of ``losses.append(loss.item())``."""
-    first = usage.first_values()
-    if site.statement.value.args != [site.node]:  # type: ignore[attr-defined]
-        return None
+    match site.statement:
+        case ast.Expr(value=ast.Call(args=[only])) if only is site.node:
+            first = usage.first_values()
+        case _:
+            return None
     if not first or not all(map(_is_empty_list, first)) or usage.has_other_names():
         return None
     if holds(before_copies(site.node)) != "float":
@@ -53,7 +55,7 @@ def _read_from_another(site: Site, usage: Usage, look: Look) -> Fix | None:
     if fresh is None:
         return None
     safety, about = _safety(usage)
-    loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
+    loop = usage.statement
     made = f"{fresh}{_annotation(usage, look)} = []"
     starts = starts_of(look.lines, loop, usage.inside)
     read = f"{name}.extend([float(each) for each in {fresh}])"

@@ -46,7 +46,7 @@ def sum_up(site: Site, usage: Usage, look: Look) -> Fix | None:
         return None
     if any(is_known_tensor(before_copies(each), site, look) for each in read if each is not None):
         return _sum_up_beside(site, usage, look, kind)
-    loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
+    loop = usage.statement
     several = len({ast.dump(before_copies(each)) for each in read if each is not None}) > 1
     one = _as_scalar(site, usage, look) if several else ""
     suffix = f"{detached(site, look)}{one}.double()" if kind == "float" else one
@@ -67,7 +67,7 @@ def _sum_up_beside(site: Site, usage: Usage, look: Look, kind: Holds) -> Fix | N
         return Fix(safety="display", about=BY_HAND.format(name))
     dtype = "float64" if kind == "float" else "int64"
     made = f"{fresh} = {torch}.tensor({name}, dtype={torch}.{dtype}, device={device})"
-    loop: ast.stmt = usage.loop.node  # type: ignore[assignment]
+    loop = usage.statement
     added = _added(site, usage, look, kind)
     return fix_of(
         "unsafe",

@@ -31,6 +31,13 @@ class Usage:
     def _function(self) -> Function:
         return self.loop.function
 
+    @property
+    def statement(self) -> ast.stmt:
+        """The loop itself, which is no comprehension: nothing is added up in one."""
+        node = self.loop.node
+        assert isinstance(node, ast.stmt)
+        return node
+
     @cached_property
     def inside(self) -> list[tuple[ast.Name, Above]]:
         """Where the name stands in the loop."""

@@ -353,7 +353,7 @@ def _goes_on(statement: ast.Assign, site: Site, look: Look) -> bool:
         return False
     name = look.source(_filled(target))
     in_place = look.values.of(_filled(target), site.function).kind == "array"
-    written = {id(each.targets[0].value) for each in _assignments(loop) if _writes_part(each)}  # type: ignore[attr-defined]
+    written = {id(row) for each in _assignments(loop) if (row := _row_written(each)) is not None}
     return any(
         isinstance(each, ast.Subscript)
         and isinstance(each.ctx, ast.Load)
@@ -364,7 +364,9 @@ def _goes_on(statement: ast.Assign, site: Site, look: Look) -> bool:
     )
 
 
-def _writes_part(statement: ast.Assign) -> bool:
-    """``out[i][j] = ...``."""
-    target = statement.targets[0]
-    return isinstance(target, ast.Subscript) and isinstance(target.value, ast.Subscript)
+def _row_written(statement: ast.Assign) -> ast.Subscript | None:
+    """``out[i]`` of ``out[i][j] = ...``."""
+    match statement.targets[0]:
+        case ast.Subscript(value=ast.Subscript() as row):
+            return row
+    return None

@@ -76,7 +76,7 @@ def lengths(words, masks, weights):
         loop = made.generators[0]
         if loop.ifs or not isinstance(loop.target, ast.Name):
             return
-        if _repeats(made.elt, loop):
+        if _repeats(made.elt, loop.target.id, loop.iter):
             yield Found(site.node, f"`{look.source(made.elt)}` is repeated by a loop")
             return
         if self._is_rowwise(made.elt, loop.target.id, loop.iter, site, look):
@@ -114,13 +114,10 @@ def _is_part_of_row(each: ast.expr, name: str, over: ast.Call) -> bool:
     return False
 
 
-def _repeats(each: ast.expr, loop: ast.comprehension) -> bool:
+def _repeats(each: ast.expr, name: str, over: ast.expr) -> bool:
     """``[row for _ in range(len(x))]``, which broadcasting gives for nothing."""
     return (
         isinstance(each, ast.Name | ast.Attribute)
-        and called_name(loop.iter) == "range"
-        and not any(
-            isinstance(part, ast.Name) and part.id == loop.target.id  # type: ignore[attr-defined]
-            for part in walk(each)
-        )
+        and called_name(over) == "range"
+        and not any(isinstance(part, ast.Name) and part.id == name for part in walk(each))
     )

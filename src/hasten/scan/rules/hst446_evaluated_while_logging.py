@@ -65,7 +65,7 @@ def train(args, model, loader, writer):
             return
         for statement in node.body:
             for each in walk(statement):
-                if EVALUATES.match(called_name(each)) and each.args:  # type: ignore[attr-defined]
+                if isinstance(each, ast.Call) and each.args and EVALUATES.match(called_name(each)):
                     yield Found(each, f"`{called_name(each)}` runs whenever something is logged")
                     return
 
