@@ -21,6 +21,7 @@ from hasten.records.finding import Finding
 from hasten.records.plan import Plan, Rung
 from hasten.records.trial import Offer
 from hasten.records.verdict import Check, Comparison, NumericsClaim
+from hasten.tune import rivals
 from hasten.tune import search as searching
 from hasten.tune.search import MOST_TRIES, Search
 from results_file import write_results
@@ -126,7 +127,7 @@ def search_in(world: Callable[[Sequence[str]], Speed], count: int) -> tuple[int,
         known={},
     )
     with (
-        patch.object(searching, "compare", compare),
+        patch.object(rivals, "compare", compare),
         patch.object(searching, "prove_steps", _prove),
     ):
         search.run(findings, lambda words: None)

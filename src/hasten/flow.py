@@ -106,6 +106,7 @@ def tune(
                     note=journal.note,
                     known=learnt.trials,
                     aim=aim,
+                    device_bytes=described.environment.device.own_bytes(),
                 )
                 course.enter("searching")
                 search.run(findings, lambda words: course.tell(words, search.so_far()))

@@ -74,6 +74,37 @@ def test_processes_that_differ_by_themselves_decide_nothing(device: Device) -> N
     assert len(contest.comparison.rounds) == MOST_TURNS
 
 
+def test_time_ends_it_after_the_fewest_turns(device: Device) -> None:
+    device.noise = iter([0.0, 0.3, -0.2, 0.1, 0.4, -0.1] * 10)
+    contest = compare_in_turns(device.start, "10", "10", seed=0, limit_s=1.0)
+    assert contest.comparison.decision == "undecided"
+    assert len(contest.comparison.rounds) == FEWEST_TURNS
+
+
+def test_what_cannot_be_much_faster_is_not_waited_for(device: Device) -> None:
+    """Slower by a tenth: whether that is the same, within so wide a margin, takes longer to tell."""
+    rounds = {}
+    for only_faster in (False, True):
+        device.noise = iter([0.0, 0.02, 0.0, -0.02] * 10)
+        contest = compare_in_turns(
+            device.start, "1000", "1100", seed=0, margin=0.2, only_faster=only_faster
+        )
+        rounds[only_faster] = len(contest.comparison.rounds)
+    assert rounds[True] == FEWEST_TURNS < rounds[False]
+
+
+def test_one_that_fell_back_is_not_timed_further(device: Device) -> None:
+    def start(plan: str) -> Any:
+        arm = device.start(plan)
+        if plan == "10":
+            arm.applied = (Applied(technique=plan, outcome="fell_back", why="no"),)
+        return arm
+
+    contest = compare_in_turns(start, "20", "10", seed=0, only_faster=True)
+    assert len(contest.comparison.rounds) == 1
+    assert contest.b_applied[0].outcome == "fell_back"
+
+
 def test_either_arm_goes_first(device: Device) -> None:
     device.noise = iter([0.0, 0.3, -0.2, 0.1, 0.4, -0.1] * 10)
     contest = compare_in_turns(device.start, "11", "10", seed=3)

@@ -35,7 +35,7 @@ class PretendingLab:
         found = self._found.pop(0)
         if isinstance(found, Failed):
             raise WorkerFailure(found)
-        return Contest(found, self._applied, Memory(), Memory())
+        return Contest(found, (), self._applied, Memory(), Memory())
 
 
 def pair(low: float, ratio: float, high: float) -> Comparison:

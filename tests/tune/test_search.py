@@ -17,6 +17,7 @@ from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.trial import Offer, Outcome, Trial
 from hasten.records.tuning import FASTER, Aim
 from hasten.records.verdict import Check, Comparison, NumericsClaim, Verdict
+from hasten.tune import rivals
 from hasten.tune import search as searching
 from hasten.tune.search import MOST_TRIES, Search
 from specimens import make_comparison
@@ -110,7 +111,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
     def make(**settings: Any) -> World:
         made = World(**settings)
-        monkeypatch.setattr(searching, "compare", made.compare)
+        monkeypatch.setattr(rivals, "compare", made.compare)
         monkeypatch.setattr(searching, "prove_steps", made.prove)
         return made
 

@@ -14,7 +14,7 @@ from hasten.host.load import LoadMeter
 from hasten.measure import messages
 from hasten.measure.placement import SharedCores
 from hasten.measure.worker import REPLY_LIMIT_S, Worker
-from hasten.records.applied import Applied
+from hasten.records.applied import Applied, fallback_in
 from hasten.records.measurement import Memory
 from hasten.records.verdict import Comparison, Round
 from hasten.stats.paired import (
@@ -66,7 +66,7 @@ class Arm:
         return outcome.memory
 
     def fell_back(self) -> Applied | None:
-        return next((each for each in self.applied if each.outcome != "done"), None)
+        return fallback_in(self.applied)
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,14 @@ class Contest:
     """A comparison of two plans, and what became of them in its processes."""
 
     comparison: Comparison
-    applied: tuple[Applied, ...]
+    a_applied: tuple[Applied, ...]
+    b_applied: tuple[Applied, ...]
     a_memory: Memory
     b_memory: Memory
+
+    @property
+    def applied(self) -> tuple[Applied, ...]:
+        return (*self.a_applied, *self.b_applied)
 
 
 def warm_up(

@@ -221,7 +221,7 @@ class Lab:
                 arm_a, arm_b, seed=seed, margin=margin, limit_s=limit_s, earlier=earlier
             )
             a_memory, b_memory = arm_a.read(), arm_b.read()
-            return Contest(comparison, (*arm_a.applied, *arm_b.applied), a_memory, b_memory)
+            return Contest(comparison, arm_a.applied, arm_b.applied, a_memory, b_memory)
         finally:
             arm_a.worker.close()
             arm_b.worker.close()

@@ -8,6 +8,7 @@ Limits: within a round the arms are tens of seconds apart, so that a machine tha
 meanwhile makes the interval wide.
 """
 
+import math
 import random
 import statistics
 import time
@@ -15,8 +16,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hasten.host.load import LoadMeter
-from hasten.measure.compare import Arm, Contest, block_steps, time_block
-from hasten.records.applied import Applied
+from hasten.measure.compare import Arm, Contest, block_steps, is_hopeless, time_block
+from hasten.records.applied import Applied, fallback_in
 from hasten.records.measurement import Memory
 from hasten.records.verdict import Comparison, Decision, Round
 from hasten.stats.paired import CONFIDENCE, FEWEST_TURNS, MARGIN, decide, interval_of_few
@@ -52,28 +53,43 @@ class Side:
 
 
 def compare_in_turns(
-    start: Callable[[T], Arm], a: T, b: T, *, seed: int, margin: float = MARGIN
+    start: Callable[[T], Arm],
+    a: T,
+    b: T,
+    *,
+    seed: int,
+    only_faster: bool = False,
+    confidence: float = CONFIDENCE,
+    margin: float = MARGIN,
+    limit_s: float = math.inf,
 ) -> Contest:
-    """Until the interval decides, or the turns are used up. ``start`` gives a fresh process."""
+    """Until the interval decides, or the turns are used up; the fewest that give an interval are
+    taken however long that is. ``start`` gives a fresh process. With ``only_faster`` it also ends
+    where B can no longer turn out much faster, or fell back."""
     one, other = Side(lambda: start(a)), Side(lambda: start(b))
     order, load = random.Random(seed), LoadMeter([])
     began = time.monotonic()
     rounds: list[Round] = []
     decision: Decision = "undecided"
     while len(rounds) < MOST_TURNS and decision == "undecided":
+        if len(rounds) >= FEWEST_TURNS and time.monotonic() - began > limit_s:
+            break
         rounds.append(_round(one, other, order))
         interval = interval_of_few(
             [each.a_s for each in rounds],
             [each.b_s for each in rounds],
             # Each look gets its share of the error.
-            confidence=1 - (1 - CONFIDENCE) / (MOST_TURNS - FEWEST_TURNS + 1),
+            confidence=1 - (1 - confidence) / (MOST_TURNS - FEWEST_TURNS + 1),
         )
         decision = decide(interval, margin)
+        hopeless = is_hopeless(interval.ratio, interval.high, margin)
+        if only_faster and (hopeless or fallback_in(other.applied)):
+            break
     comparison = Comparison(
         ratio=interval.ratio,
         low=interval.low,
         high=interval.high,
-        confidence=CONFIDENCE,
+        confidence=confidence,
         margin=margin,
         decision=decision,
         rounds=tuple(rounds),
@@ -82,7 +98,7 @@ def compare_in_turns(
         b_warmup_s=statistics.median(other.warmups),
         load=load.read(),
     )
-    return Contest(comparison, (*one.applied, *other.applied), one.memory, other.memory)
+    return Contest(comparison, one.applied, other.applied, one.memory, other.memory)
 
 
 def _round(one: Side, other: Side, order: random.Random) -> Round:

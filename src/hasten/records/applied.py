@@ -1,5 +1,6 @@
 """What a technique did at run time."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from hasten.records.record import Record
@@ -19,3 +20,8 @@ class Applied(Record, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return f"{self.technique}: {self.outcome.replace('_', ' ')} ({self.why})"
+
+
+def fallback_in(applied: Iterable[Applied]) -> Applied | None:
+    """The first of them that did not really run."""
+    return next((each for each in applied if each.outcome != "done"), None)

@@ -14,6 +14,10 @@ class Device(Record, frozen=True, kw_only=True):
     capability: tuple[int, int] = (0, 0)
     """Of a CUDA device, such as (9, 0); (0, 0) elsewhere."""
 
+    def own_bytes(self) -> int | None:
+        """Of a memory apart from the host's; None where there is none."""
+        return None if self.kind == "cpu" else self.memory_bytes
+
 
 class Environment(Record, frozen=True, kw_only=True):
     device: Device

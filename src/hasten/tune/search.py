@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from hasten.errors import HastenError
-from hasten.measure.compare import LOOKS_S, Arm, compare, is_hopeless
+from hasten.measure.compare import LOOKS_S, is_hopeless
 from hasten.measure.lab import Lab
 from hasten.measure.messages import Failed
 from hasten.measure.worker import WorkerFailure
@@ -24,6 +24,7 @@ from hasten.stats.paired import CONFIDENCE
 from hasten.tune.parity import prove_steps
 from hasten.tune.propose import lighter, propose
 from hasten.tune.prove import Prover
+from hasten.tune.rivals import Rivals, Terms
 
 GRACE_S = 60.0
 """What warming up, such as compiling, may take beyond the time of the search."""
@@ -53,7 +54,7 @@ Tell = Callable[[str], None]
 
 
 class Search:
-    """Holds the incumbent: the best plan so far, in a worker that stays warm."""
+    """Holds the incumbent: the best plan so far."""
 
     def __init__(
         self,
@@ -68,10 +69,13 @@ class Search:
         note: Callable[[Record], None],
         known: Mapping[str, Trial],
         aim: Aim = FASTER,
+        device_bytes: int | None = None,
     ) -> None:
         """``diagnose`` measures a plan and finds what costs most then. ``known`` are trials of an
-        earlier search that was stopped, by their keys: they are not run again."""
+        earlier search that was stopped, by their keys: they are not run again. ``device_bytes``
+        that a device of its own has."""
         self._lab = lab
+        self._rivals = Rivals(lab, device_bytes)
         self._prover = prover
         self._offers = offers
         self._rungs = rungs
@@ -81,7 +85,6 @@ class Search:
         self._note = note
         self._known = known
         self._aim = aim
-        self._arm: Arm | None = None
         self._tried: dict[str, list[Trial]] = {}
         # Many candidates give many chances to win by luck: each gets its share of the error.
         tried = [each for each in offers if each.rung is not Rung.CHANGES_TRAINING]
@@ -118,8 +121,7 @@ class Search:
         if self._aim.goal == "speed":
             findings = self._look_again(findings, tell) if self.kept else findings
             self._ratchet(findings, tell, smaller=False)
-        self._lab.close_workers()
-        self._arm = None
+        self._rivals.end()
 
     def _ratchet(self, findings: Sequence[Finding], tell: Tell, *, smaller: bool) -> None:
         """Until nothing is left to try. ``smaller``: what lowers the peak of memory is kept, and
@@ -152,7 +154,7 @@ class Search:
         if self._left_s() < LOOKS_S[0]:
             return None
         tell(f"trying {candidate.words()} against {candidate.finding}")
-        return self._try(candidate, smaller)
+        return self._try(candidate, tell, smaller)
 
     def _is_over(self, peak_bytes: int | None) -> bool:
         allowed = self._aim.memory_bytes
@@ -219,68 +221,58 @@ class Search:
 
     def _look_again(self, findings: Sequence[Finding], tell: Tell) -> Sequence[Finding]:
         tell("measuring where the time goes now")
-        if self._arm is not None:
-            self._arm.worker.pause()
+        self._rivals.make_room()
         try:
             return self._diagnose(self.plan)
         except HastenError as error:  # it was just timed: the profiler does not bear it
             tell(f"that could not be measured, and what was found before is gone by: {error.what}")
             return findings
 
-    def _try(self, candidate: Candidate, smaller: bool) -> Trial:
+    def _try(self, candidate: Candidate, tell: Tell, smaller: bool) -> Trial:
         plan = candidate.plan_on(self.plan)
         try:
-            if self._arm is None:
-                (self._arm,) = self._lab.arms(self.plan, anew=False)
-            (arm,) = self._lab.arms(plan, limit_s=self._warm_limit_s(), anew=False)
-            trial = self._judge(candidate, plan, self._arm, arm, smaller)
+            trial = self._judge(candidate, plan, tell, smaller)
         except WorkerFailure as failure:
-            self._lab.close_workers()  # the incumbent may be the one that failed: begin it anew
-            self._arm = None
+            self._rivals.end()  # the incumbent may be the one that failed: begin it anew
             return self._failed(candidate, failure.failed)
-        if trial.outcome == "kept":
-            self._arm.worker.close()
-            self._arm = arm
-        else:
-            arm.worker.close()
+        self._rivals.part(won=trial.outcome == "kept")
         return trial
 
-    def _judge(
-        self, candidate: Candidate, plan: Plan, incumbent: Arm, arm: Arm, smaller: bool
-    ) -> Trial:
-        if (fallback := arm.fell_back()) is not None:
-            return self._lost(candidate, arm, fallback)
-        comparison = compare(
-            incumbent,
-            arm,
-            seed=len(self.trials),
-            only_faster=True,
-            confidence=self._confidence,
-            margin=self._noise_floor - 1,
-            limit_s=LOOKS_S[0] if smaller else min(max(self._left_s(), LOOKS_S[0]), LOOKS_S[-1]),
-        )
-        arm.read()
-        if (fallback := arm.fell_back()) is not None:  # what was timed was then another plan
-            return self._lost(candidate, arm, fallback)
+    def _judge(self, candidate: Candidate, plan: Plan, tell: Tell, smaller: bool) -> Trial:
+        met = self._rivals.meet(self.plan, plan, self._terms(smaller))
+        if (fallback := met.fell_back()) is not None:  # what was timed was then another plan
+            return self._lost(candidate, met.applied, fallback)
+        comparison = met.comparison
+        assert comparison is not None  # it did not fall back
         trial = Trial(
             candidate=candidate,
             on=self.plan,
             outcome="kept",
             why="",
             comparison=comparison,
-            applied=arm.applied,
+            applied=met.applied,
         )
         if not smaller and comparison.decision != "faster":
             outcome, why = _not_faster(comparison)
             return replace(trial, outcome=outcome, why=why)
-        arm.worker.pause()
+        self._rivals.make_room()
         if self._aim.minds_memory():
             peak = self._lab.peak(plan)
             trial = replace(trial, peak_bytes=peak)
             outcome, why = self._by_its_peak(peak, smaller)
             if outcome != "kept":
                 return replace(trial, outcome=outcome, why=why)
+        tell(f"comparing the steps of {candidate.words()} with naive ones")
         return self._prove(trial, plan)
+
+    def _terms(self, smaller: bool) -> Terms:
+        return Terms(
+            seed=len(self.trials),
+            confidence=self._confidence,
+            margin=self._noise_floor - 1,
+            limit_s=LOOKS_S[0] if smaller else min(max(self._left_s(), LOOKS_S[0]), LOOKS_S[-1]),
+            warm_limit_s=self._warm_limit_s(),
+        )
 
     def _by_its_peak(self, peak: int, smaller: bool) -> tuple[Outcome, str]:
         before = self.peak_bytes or peak
@@ -298,7 +290,7 @@ class Search:
             why = "whether it trains as well is judged in the end"
         return replace(trial, outcome=PROVED[claim.verdict], why=why, numerics=claim)
 
-    def _lost(self, candidate: Candidate, arm: Arm, fallback: Applied) -> Trial:
+    def _lost(self, candidate: Candidate, applied: tuple[Applied, ...], fallback: Applied) -> Trial:
         outcome: Outcome = "not_tried" if fallback.outcome == "skipped" else "fell_back"
         if fallback.ran_out_of_memory:
             outcome = "out_of_memory"
@@ -307,7 +299,7 @@ class Search:
             on=self.plan,
             outcome=outcome,
             why=str(fallback),
-            applied=arm.applied,
+            applied=applied,
         )
 
     def _failed(self, candidate: Candidate, failed: Failed) -> Trial:

@@ -1,0 +1,142 @@
+"""The best plan so far and one that may be better, timed against each other.
+
+Their processes stay warm, and the winner's is there for the next contest. A device may not have
+room for both, since trainings are often made as large as it allows: then whole processes take
+turns. It may have room for both and not for a proof beside them: then they are ended before it.
+"""
+
+from dataclasses import dataclass
+
+from hasten.measure.compare import Arm, compare
+from hasten.measure.lab import Lab
+from hasten.measure.turns import compare_in_turns
+from hasten.measure.worker import WorkerFailure
+from hasten.records.applied import Applied, fallback_in
+from hasten.records.plan import Plan
+from hasten.records.verdict import Comparison
+
+PROOF_TAKES = 3
+"""Times what a plan takes at its peak: steps are traced in fp64 too, beside copies of gradients."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Of one contest."""
+
+    seed: int
+    confidence: float
+    margin: float
+    limit_s: float
+    warm_limit_s: float
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What came of a contest for the rival."""
+
+    comparison: Comparison | None
+    """None where it fell back before it was timed."""
+    applied: tuple[Applied, ...]
+
+    def fell_back(self) -> Applied | None:
+        return fallback_in(self.applied)
+
+    def ran_out_of_memory(self) -> bool:
+        lost = self.fell_back()
+        return lost is not None and lost.ran_out_of_memory
+
+
+class Rivals:
+    def __init__(self, lab: Lab, device_bytes: int | None) -> None:
+        """``device_bytes`` that the device has for all processes; None where it is the host."""
+        self._lab = lab
+        self._device_bytes = device_bytes
+        self._incumbent: Arm | None = None
+        self._rival: Arm | None = None
+        self._take_turns = False
+
+    def meet(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
+        """How many times faster the rival is; raises WorkerFailure. One that runs out of memory
+        beside the other is met alone before that is held against it."""
+        if not self._take_turns:
+            met = self._meet_beside(incumbent, rival, terms)
+            if met is not None:
+                return met
+        met = self._meet_in_turns(incumbent, rival, terms)
+        self._take_turns = self._take_turns or met.fell_back() is None
+        return met
+
+    def part(self, *, won: bool) -> None:
+        """The better one's process stays."""
+        loser = self._incumbent if won else self._rival
+        if loser is not None:
+            loser.worker.close()
+        self._incumbent, self._rival = self._rival if won else self._incumbent, None
+
+    def make_room(self) -> None:
+        """For a process beside them that computes, and needs memory as well."""
+        arms = self._arms()
+        if self._are_a_crowd(arms):
+            self.end()
+            return
+        for arm in arms:
+            arm.worker.pause()
+
+    def end(self) -> None:
+        for arm in self._arms():
+            arm.worker.close()
+        self._incumbent = self._rival = None
+
+    def _arms(self) -> list[Arm]:
+        return [each for each in (self._incumbent, self._rival) if each is not None]
+
+    def _are_a_crowd(self, arms: list[Arm]) -> bool:
+        if self._device_bytes is None or not arms:
+            return False
+        peaks = [each.read().device_reserved_bytes or 0 for each in arms]
+        return sum(peaks) + PROOF_TAKES * max(peaks) > self._device_bytes
+
+    def _meet_beside(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting | None:
+        """None where there was not enough memory."""
+        try:
+            met = self._side_by_side(incumbent, rival, terms)
+        except WorkerFailure as failure:
+            self.end()  # either may be the one that failed
+            if failure.failed.kind != "out_of_memory":
+                raise
+            return None
+        if met.ran_out_of_memory():
+            self.end()
+            return None
+        return met
+
+    def _side_by_side(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
+        if self._incumbent is None:
+            (self._incumbent,) = self._lab.arms(incumbent, anew=False)
+        (self._rival,) = self._lab.arms(rival, limit_s=terms.warm_limit_s, anew=False)
+        if self._rival.fell_back() is not None:
+            return Meeting(None, self._rival.applied)
+        comparison = compare(
+            self._incumbent,
+            self._rival,
+            seed=terms.seed,
+            only_faster=True,
+            confidence=terms.confidence,
+            margin=terms.margin,
+            limit_s=terms.limit_s,
+        )
+        self._rival.read()
+        return Meeting(comparison, self._rival.applied)
+
+    def _meet_in_turns(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
+        contest = compare_in_turns(
+            lambda plan: self._lab.arms(plan, limit_s=terms.warm_limit_s, anew=False)[0],
+            incumbent,
+            rival,
+            seed=terms.seed,
+            only_faster=True,
+            confidence=terms.confidence,
+            margin=terms.margin,
+            limit_s=terms.warm_limit_s,  # a turn is mostly warming up
+        )
+        return Meeting(contest.comparison, contest.b_applied)

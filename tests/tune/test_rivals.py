@@ -1,0 +1,179 @@
+"""Two plans on a device that has room for both, for one, or for none beside a proof."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hasten.measure import turns
+from hasten.measure.lab import Lab
+from hasten.measure.messages import Failed
+from hasten.measure.worker import WorkerFailure
+from hasten.records.applied import OUT_OF_MEMORY, Applied
+from hasten.records.measurement import Memory
+from hasten.records.plan import NAIVE, Plan
+from hasten.records.verdict import Comparison
+from hasten.stats.paired import FEWEST_TURNS
+from hasten.tune import rivals as room
+from hasten.tune.rivals import Rivals, Terms
+from quick import fork_all
+from specimens import make_comparison
+
+FAULTY = Path(__file__).parents[1] / "tasks" / "faulty.py"
+TERMS = Terms(seed=0, confidence=0.99, margin=0.01, limit_s=1.0, warm_limit_s=60.0)
+RIVAL = Plan(parts={"a": {}})
+
+
+@dataclass
+class Arm:
+    """Of a plan; it is its own worker."""
+
+    device: "Device"
+    plan: Plan
+    state: str = "warm"
+
+    @property
+    def worker(self) -> "Arm":
+        return self
+
+    @property
+    def applied(self) -> tuple[Applied, ...]:
+        if self.plan == RIVAL and self.device.falls_back and len(self.device.living()) > 1:
+            return (Applied(technique="a", outcome="fell_back", why=OUT_OF_MEMORY),)
+        return ()
+
+    def fell_back(self) -> Applied | None:
+        return next(iter(self.applied), None)
+
+    def read(self) -> Memory:
+        return Memory(device_reserved_bytes=self.device.each)
+
+    def pause(self) -> None:
+        self.state = "paused"
+
+    def close(self) -> None:
+        self.state = "ended"
+
+
+@dataclass
+class Device:
+    """Plans take ``each`` of its ``total`` bytes; it is the lab of its plans."""
+
+    total: int
+    each: int = 100
+    falls_back: bool = False
+    """Instead of failing where there is no room."""
+    arms_made: list[Arm] = field(default_factory=list)
+    in_turns: int = 0
+
+    def living(self) -> list[Arm]:
+        return [each for each in self.arms_made if each.state != "ended"]
+
+    def arms(self, plan: Plan, **_: object) -> list[Arm]:
+        if not self.falls_back and (len(self.living()) + 1) * self.each > self.total:
+            raise WorkerFailure(Failed(kind="out_of_memory", what="CUDA out of memory"))
+        self.arms_made.append(Arm(self, plan))
+        return [self.arms_made[-1]]
+
+    def compare_in_turns(self, start: Any, a: Plan, b: Plan, **_: object) -> turns.Contest:
+        self.in_turns += 1
+        for plan in (a, b):
+            start(plan).close()
+        return turns.Contest(make_comparison(2.0), (), (), Memory(), Memory())
+
+
+@pytest.fixture
+def make_device(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def compare(a: Arm, b: Arm, **_: object) -> Comparison:
+        assert [a.state, b.state] == ["warm", "warm"]
+        return make_comparison(2.0)
+
+    def make(total: int, **settings: Any) -> Device:
+        made = Device(total, **settings)
+        monkeypatch.setattr(room, "compare", compare)
+        monkeypatch.setattr(room, "compare_in_turns", made.compare_in_turns)
+        return made
+
+    return make
+
+
+def rivals_on(device: Device) -> Rivals:
+    return Rivals(device, device.total)  # type: ignore[arg-type]
+
+
+def test_where_there_is_room_both_stay_and_the_winner_is_the_next_incumbent(
+    make_device: Any,
+) -> None:
+    device = make_device(1000)
+    rivals = rivals_on(device)
+    assert rivals.meet(NAIVE, RIVAL, TERMS).comparison is not None
+    rivals.part(won=True)
+    assert [(each.plan, each.state) for each in device.arms_made] == [
+        (NAIVE, "ended"),
+        (RIVAL, "warm"),
+    ]
+    rivals.meet(RIVAL, NAIVE, TERMS)
+    rivals.part(won=False)
+    assert [(each.plan, each.state) for each in device.arms_made[1:]] == [
+        (RIVAL, "warm"),
+        (NAIVE, "ended"),
+    ]
+    assert device.in_turns == 0
+
+
+@pytest.mark.parametrize("falls_back", [False, True])
+def test_where_there_is_room_for_one_they_take_turns_from_then_on(
+    make_device: Any, falls_back: bool
+) -> None:
+    device = make_device(150, falls_back=falls_back)
+    rivals = rivals_on(device)
+    for meetings in (1, 2):
+        met = rivals.meet(NAIVE, RIVAL, TERMS)
+        assert met.comparison is not None
+        assert met.fell_back() is None
+        assert device.in_turns == meetings
+        assert device.living() == []
+        rivals.part(won=True)
+    beside = [each.plan for each in device.arms_made[:-4]]
+    assert beside == ([NAIVE, RIVAL] if falls_back else [NAIVE]), "tried once, not in each meeting"
+
+
+def test_what_runs_out_of_memory_alone_is_not_blamed_on_the_other(make_device: Any) -> None:
+    device = make_device(1000)
+    rivals = rivals_on(device)
+    rivals.meet(NAIVE, RIVAL, TERMS)
+    rivals.part(won=False)
+    fits = device.arms
+    device.arms = lambda plan, **_: fits(plan) if plan == NAIVE else Device(0).arms(plan)
+    with pytest.raises(WorkerFailure, match="out of memory"):
+        rivals.meet(NAIVE, RIVAL, TERMS)
+    assert device.living() == []
+    device.arms = fits
+    rivals.meet(NAIVE, RIVAL, TERMS)
+    assert len(device.living()) == 2, "side by side again"
+
+
+@pytest.mark.parametrize(("total", "state"), [(500, "paused"), (499, "ended")])
+def test_a_proof_has_room_beside_them_or_they_are_ended(
+    make_device: Any, total: int, state: str
+) -> None:
+    device = make_device(total)
+    rivals = rivals_on(device)
+    rivals.meet(NAIVE, RIVAL, TERMS)
+    rivals.make_room()
+    assert {each.state for each in device.arms_made} == {state}
+
+
+def test_real_processes_that_do_not_fit_together_take_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "TURN_S", 0.05)
+    monkeypatch.setattr(turns, "MOST_TURNS", FEWEST_TURNS)
+    fork_all(monkeypatch.setattr)
+    with Lab(f"{FAULTY}:alone", seed=0) as lab:
+        rivals = Rivals(lab, None)
+        met = rivals.meet(NAIVE, NAIVE, TERMS)
+        rivals.end()
+    assert met.comparison is not None
+    assert 0 < len(met.comparison.rounds) <= FEWEST_TURNS
