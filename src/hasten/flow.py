@@ -23,6 +23,7 @@ from hasten.tune.examine import Examiner
 from hasten.tune.files import write_outcome, write_report
 from hasten.tune.journal import Journal
 from hasten.tune.larger import refuse_contradiction, try_larger_batch
+from hasten.tune.parity import SEARCH_TIMES
 from hasten.tune.prove import Prover
 from hasten.tune.search import Search
 from hasten.tune.settle import Settler
@@ -34,7 +35,7 @@ def tune(
     task: str,
     *,
     out: Path,
-    minutes: float = 10.0,
+    minutes: float = 5.0,
     seed: int = 0,
     aim: Aim = FASTER,
     allow: Collection[Allowed] = (),
@@ -45,7 +46,7 @@ def tune(
     """Find what makes ``task`` faster, or smaller, prove it, and write the recipe into ``out``.
 
     ``allow`` names what may change in the training; that comes last, and apart. ``minutes`` bounds
-    the search, once more the trainings that prove another precision, and once more those of a
+    the search, twice as much the trainings that prove another precision, and once more those of a
     larger batch; confirming comes on top. ``tell`` is called with each thing that is begun,
     ``note`` with what is gone on from, ``warn`` with what went wrong and costs neither recipe nor
     verdict.
@@ -70,7 +71,7 @@ def tune(
             Prover(lab, described.traits, seed + 1, described.offers),
             described.rungs,
             noise_floor=floor,
-            parity_s=60 * minutes,
+            parity_s=SEARCH_TIMES * 60 * minutes,
             aim=aim,
             watch=watch,
             course=course,

@@ -82,7 +82,7 @@ def test_time_ends_it_after_the_fewest_turns(device: Device) -> None:
 
 
 def test_what_cannot_be_much_faster_is_not_waited_for(device: Device) -> None:
-    """Slower by a tenth: whether that is the same, within so wide a margin, takes longer to tell."""
+    """Slower by a tenth: whether that is the same, in so wide a margin, takes longer to tell."""
     rounds = {}
     for only_faster in (False, True):
         device.noise = iter([0.0, 0.02, 0.0, -0.02] * 10)

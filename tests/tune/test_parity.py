@@ -1,12 +1,16 @@
 """What pairs of seeds decide, and what they do not."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from hasten.measure.messages import SeedTrained
+from hasten.measure.lab import Lab
+from hasten.measure.messages import Failed, SeedTrained
+from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.applied import Applied
 from hasten.records.curves import SeedCurve
 from hasten.records.parity import SeedPair
@@ -15,6 +19,9 @@ from hasten.records.tuning import PairTrained
 from hasten.records.verdict import Check
 from hasten.stats.equivalence import LOOKS
 from hasten.tune.parity import ParityProver, compare, decide, judge_pair
+from hasten.tune.seeds import seed_to_train, train_together
+
+TASKS = Path(__file__).parents[1] / "tasks"
 
 FALLING = tuple(2.0 - 0.01 * step for step in range(100))
 DONE = Applied(technique="mixed_precision", outcome="done", why="bf16 autocast")
@@ -33,6 +40,7 @@ def _trained(
         figures=figures or {},
         applied=(applied,),
         elapsed_s=1.0,
+        device="cpu",
     )
 
 
@@ -145,9 +153,9 @@ def test_a_proof_that_was_stopped_goes_on_with_the_next_seed(stopped_after: int)
 class TimedSeeds(ParityProver):
     """Each training takes half a second of a clock that is pretended."""
 
-    def _train(self, worker: object, plan: Plan, seed: int) -> SeedTrained:
-        self._began -= 0.5
-        return _trained(figures={"loss": float(seed)})
+    def _train(self, sides: list[tuple[Worker, Plan]], seed: int) -> list[SeedTrained]:
+        self._began -= 0.5 * len(sides)
+        return [_trained(figures={"loss": float(seed)}) for _ in sides]
 
 
 def test_the_time_of_a_proof_that_goes_on_is_its_own_and_each_pair_is_noted() -> None:
@@ -164,11 +172,86 @@ def test_the_time_of_a_proof_that_goes_on_is_its_own_and_each_pair_is_noted() ->
 
 def test_a_pair_that_decides_is_not_noted_since_the_verdict_is() -> None:
     class Diverges(TimedSeeds):
-        def _train(self, worker: object, plan: Plan, seed: int) -> SeedTrained:
-            return _trained(losses=(None,) * 100 if plan.parts else FALLING)
+        def _train(self, sides: list[tuple[Worker, Plan]], seed: int) -> list[SeedTrained]:
+            return [_trained(losses=(None,) * 100 if p.parts else FALLING) for _, p in sides]
 
     nothing: Any = None
     noted: list[PairTrained] = []
     prover = Diverges(nothing, Plan(parts={"t": {}}), 0, 9.0, note=noted.append)
     assert prover._prove(nothing, nothing, lambda message: None).verdict == "refuted"
     assert noted == []
+
+
+def test_seeds_that_train_at_the_same_time_come_to_the_same() -> None:
+    requests = [
+        seed_to_train(f"{TASKS}/faulty.py:small", plan, seed=3, steps=5, steps_s=1.0)
+        for plan in (NAIVE, Plan(parts={"batched_loader": {}}))
+    ]
+    with Lab(f"{TASKS}/faulty.py:small", seed=0) as lab, lab.worker() as one, lab.worker() as other:
+        together = train_together(list(zip((one, other), requests, strict=True)), limit_s=120.0)
+        (alone,) = train_together([(other, requests[0])], limit_s=120.0)
+        assert [each.losses for each in together] == [alone.losses] * 2
+        assert alone.device == "cpu"
+        crashing = seed_to_train(
+            f"{TASKS}/faulty.py:small", Plan(parts={"killed": {}}), seed=3, steps=5, steps_s=1.0
+        )
+        with pytest.raises(WorkerFailure, match="signal 9"):
+            train_together([(one, crashing), (other, requests[1])], limit_s=120.0)
+        (after,) = train_together([(other, requests[0])], limit_s=120.0)
+        assert after.losses == alone.losses, "its answer of before was read"
+
+
+class OnADevice(ParityProver):
+    """Notes how many sides are trained at a time, on a device with room for so many."""
+
+    def __init__(self, device: str, room: int, trained: Sequence[PairTrained] = ()) -> None:
+        nothing: Any = None
+        super().__init__(nothing, Plan(parts={"t": {}}), 0, 60.0, trained)
+        self._device, self._room = device, room
+        self.at_a_time: list[int] = []
+
+    def _train(self, sides: list[tuple[Worker, Plan]], seed: int) -> list[SeedTrained]:
+        if len(sides) > self._room:
+            raise WorkerFailure(Failed(kind="out_of_memory", what="no room"))
+        self.at_a_time.append(len(sides))
+        return [replace(_trained(figures={"loss": 1.0}), device=self._device) for _ in sides]
+
+
+@pytest.mark.parametrize(
+    ("device", "room", "at_a_time"),
+    [
+        ("cpu", 2, [1, 1, 1, 1, 1, 1]),
+        ("cuda", 2, [1, 1, 2, 2]),
+        ("cuda", 1, [1, 1, 1, 1, 1, 1]),
+    ],
+)
+def test_both_sides_train_at_the_same_time_on_a_device_that_has_room(
+    device: str, room: int, at_a_time: list[int]
+) -> None:
+    nothing: Any = None
+    prover = OnADevice(device, room)
+    for _ in range(3):
+        assert prover._add_pair(nothing, nothing) is None
+    assert prover.at_a_time == at_a_time
+    assert prover.parity is not None
+    again = [PairTrained(plan=NAIVE, steps=100, pair=each) for each in prover.parity.pairs]
+    resumed = OnADevice(device, room, again)
+    for _ in range(2):
+        resumed._add_pair(nothing, nothing)
+    assert sum(resumed.at_a_time) == 4
+    assert resumed.at_a_time[-1] == at_a_time[-1]
+
+
+def test_what_fails_for_another_reason_is_not_tried_again_alone() -> None:
+    class Crashes(OnADevice):
+        def _train(self, sides: list[tuple[Worker, Plan]], seed: int) -> list[SeedTrained]:
+            if len(sides) == 2:
+                raise WorkerFailure(Failed(kind="crashed", what="gone"))
+            return super()._train(sides, seed)
+
+    nothing: Any = None
+    prover = Crashes("cuda", 2)
+    prover._add_pair(nothing, nothing)
+    with pytest.raises(WorkerFailure, match="gone"):
+        prover._add_pair(nothing, nothing)
+    assert prover.at_a_time == [1, 1]

@@ -21,7 +21,7 @@ from hasten.cli.output import print_json, print_rich
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0.1),
-    default=10.0,
+    default=5.0,
     show_default=True,
     help="Time for the search; confirming and proving come on top.",
 )

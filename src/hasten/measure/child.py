@@ -42,7 +42,7 @@ from hasten.measure.work import count_work
 from hasten.records.applied import Applied
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
-from hasten.runtime.memory import ran_out_of_memory, read_memory
+from hasten.runtime.memory import give_back_memory, ran_out_of_memory, read_memory
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
 from hasten.task.load import Factory, build_task, load_factory, place_of, user_error
@@ -290,6 +290,8 @@ def serve(requests: int, replies: int, began: float, loaded_s: float = 0.0) -> N
             reply: messages.Reply = child.answer(request)
         except Exception as error:  # noqa: BLE001  # a trial's failure is a row, not our end
             reply = _failed(error)
+        if isinstance(request, messages.TrainSeed):  # the other side of a pair is next
+            give_back_memory()
         answer = msgspec.msgpack.encode(reply)
         _write_all(replies, struct.pack("<I", len(answer)) + answer)
 

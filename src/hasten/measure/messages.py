@@ -353,6 +353,8 @@ class SeedTrained(Reply, frozen=True, kw_only=True):
     """Of the evaluation."""
     applied: tuple[Applied, ...]
     elapsed_s: float
+    device: str
+    """That it was trained on."""
 
 
 class TrainToTarget(Request, frozen=True, kw_only=True):

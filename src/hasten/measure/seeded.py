@@ -33,6 +33,7 @@ def train_seed(task: Task, request: TrainSeed) -> SeedTrained:
         figures={name: _finite(value) for name, value in figures.items()},
         applied=applied,
         elapsed_s=time.monotonic() - began,
+        device=run.pipeline.device.type,
     )
 
 

@@ -1,6 +1,7 @@
 """Peak memory of this process, host and device apart; what is free; and whether it was too
 much."""
 
+import gc
 import resource
 import sys
 
@@ -30,6 +31,13 @@ def free_bytes(device: torch.device) -> int:
         return torch.cuda.mem_get_info(device)[0]
     memory = psutil.virtual_memory()
     return min(memory.available, memory_allowed(memory.total))
+
+
+def give_back_memory() -> None:
+    """What nobody refers to any more: other processes may wait for room on the device."""
+    if torch.cuda.is_available():
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def ran_out_of_memory(error: BaseException) -> bool:

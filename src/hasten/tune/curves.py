@@ -16,7 +16,7 @@ from hasten.records.curves import Curves
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.verdict import Check
 from hasten.tune.parity import judge_pair
-from hasten.tune.seeds import LEAST_STEPS, curve_of, train_seed
+from hasten.tune.seeds import LEAST_STEPS, curve_of, seed_to_train
 
 CURVES_S = 20.0
 """For all of it; half of that for the naive seeds, if there is more than one."""
@@ -67,16 +67,16 @@ class CurveTrainer:
                 done.append(trained)
 
     def _train_one(self, worker: Worker, plan: Plan, seed: int) -> SeedTrained:
-        return train_seed(
-            worker,
+        request = seed_to_train(
             self._lab.task,
             plan,
             seed,
             steps=len(self._naive[0].losses) if self._naive else None,
             steps_s=CURVES_S / SHARE,
-            limit_s=max(CURVES_S - self._spent_s(), 0.0),
             evaluates=False,
         )
+        limit_s = max(CURVES_S - self._spent_s(), 0.0)
+        return worker.ask(request, SeedTrained, limit_s)
 
     def _is_good(self, plan: SeedTrained, naive: SeedTrained) -> bool:
         """Whether it is a curve of the plan. What refutes one is kept, and drawn."""

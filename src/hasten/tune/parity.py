@@ -22,10 +22,22 @@ from hasten.records.tuning import PairTrained
 from hasten.records.verdict import Check, NumericsClaim, Verdict
 from hasten.stats.equivalence import ERROR, LOOKS, judge
 from hasten.tune.prove import Prover
-from hasten.tune.seeds import LEAST_STEPS, curve_of, finite_losses, train_seed
+from hasten.tune.seeds import (
+    LEAST_STEPS,
+    curve_of,
+    finite_losses,
+    seed_to_train,
+    train_together,
+)
 
 ROSE = 1.5
 """A loss that ends so many times above where it began, where the naive one fell, has diverged."""
+SEARCH_TIMES = 2.0
+"""So many times as long as a search the trainings in another precision may take: what they prove is
+often most of what was gained, and all of it is lost where they end without a verdict."""
+USUAL_SEEDS = LOOKS[1]
+"""That the time should be enough for, by the length of a training: fewer prove only what differs by
+a sixth of what seeds do."""
 GRACE_S = 120.0
 """For building the task and for the evaluation, beyond the time for steps."""
 
@@ -90,6 +102,8 @@ class ParityProver:
         self._steps = trained[0].steps if trained else None
         self._pairs = [each.pair for each in trained]
         self._known = len(trained)
+        self._together: bool | None = None
+        """Whether both sides of a pair train at the same time; None before that is known."""
         self._figures: list[ParityFigure] = []
 
     @property
@@ -143,13 +157,17 @@ class ParityProver:
     def _add_pair(self, naive: Worker, plan: Worker) -> Check | None:
         """The pair is kept; what it alone decides is returned."""
         seed = self._seed + len(self._pairs)
-        one = self._train(naive, NAIVE, seed)
         if self._steps is None:
+            (one,) = self._train([(naive, NAIVE)], seed)
             self._steps = len(one.losses)
             if self._steps < LEAST_STEPS:
                 why = f"{self._steps} steps a seed fit into the time, and {LEAST_STEPS} are needed"
                 return _check("not_proven", why)
-        other = self._train(plan, self._plan, seed)
+            (other,) = self._train([(plan, self._plan)], seed)
+        else:
+            one, other = self._train_pair([(naive, NAIVE), (plan, self._plan)], seed)
+        if self._together is None:
+            self._together = one.device != "cpu"
         pair = SeedPair(seed=seed, naive=curve_of(one), plan=curve_of(other))
         self._pairs.append(pair)
         against = judge_pair(one, other, seed)
@@ -157,15 +175,34 @@ class ParityProver:
             self._note(PairTrained(plan=self._plan, steps=self._steps, pair=pair))
         return against
 
-    def _train(self, worker: Worker, plan: Plan, seed: int) -> messages.SeedTrained:
-        return train_seed(
-            worker,
-            self._lab.task,
-            plan,
-            seed,
-            steps=self._steps,
-            steps_s=self._limit_s / (2 * LOOKS[0]),
-            limit_s=self._limit_s + GRACE_S,
+    def _train_pair(
+        self, sides: list[tuple[Worker, Plan]], seed: int
+    ) -> list[messages.SeedTrained]:
+        """On a device of its own at the same time: the one computes while the other is built or
+        compiled. One after the other where it has not room for both."""
+        if self._together:
+            try:
+                return self._train(sides, seed)
+            except WorkerFailure as failure:
+                if failure.failed.kind != "out_of_memory":
+                    raise
+                self._together = False
+        return [trained for side in sides for trained in self._train([side], seed)]
+
+    def _train(self, sides: list[tuple[Worker, Plan]], seed: int) -> list[messages.SeedTrained]:
+        requests = [
+            seed_to_train(
+                self._lab.task,
+                plan,
+                seed,
+                steps=self._steps,
+                steps_s=self._limit_s / (2 * USUAL_SEEDS),
+            )
+            for _, plan in sides
+        ]
+        workers = [worker for worker, _ in sides]
+        return train_together(
+            list(zip(workers, requests, strict=True)), limit_s=self._limit_s + GRACE_S
         )
 
     def _words(self) -> str:

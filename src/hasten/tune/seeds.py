@@ -2,9 +2,10 @@
 
 import math
 import statistics
+from collections.abc import Sequence
 
 from hasten.measure import messages
-from hasten.measure.worker import Worker
+from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.curves import TRAINING_LOSS, SeedCurve, figure_name, steps_a_point
 from hasten.records.plan import Plan
 
@@ -15,20 +16,17 @@ LAST = 4
 """The training loss is that of the last quarter: one step's alone is mostly its batch's."""
 
 
-def train_seed(
-    worker: Worker,
+def seed_to_train(
     task: str,
     plan: Plan,
     seed: int,
     *,
     steps: int | None,
     steps_s: float,
-    limit_s: float,
     evaluates: bool = True,
-) -> messages.SeedTrained:
-    """``steps`` where they are known, else what ``steps_s`` allow. ``limit_s`` is for all of it,
-    with building the task and the evaluation; raises WorkerFailure."""
-    request = messages.TrainSeed(
+) -> messages.TrainSeed:
+    """``steps`` where they are known, else what ``steps_s`` allow."""
+    return messages.TrainSeed(
         task=task,
         plan=plan,
         seed=seed,
@@ -37,7 +35,25 @@ def train_seed(
         limit_s=math.inf if steps else steps_s,
         evaluates=evaluates,
     )
-    return worker.ask(request, messages.SeedTrained, limit_s=limit_s)
+
+
+def train_together(
+    seeds: Sequence[tuple[Worker, messages.TrainSeed]], limit_s: float
+) -> list[messages.SeedTrained]:
+    """At the same time, each in its process and within ``limit_s``, with building the task and the
+    evaluation; raises WorkerFailure once none of them is at work any more."""
+    for worker, request in seeds:
+        worker.send(request)
+    trained: list[messages.SeedTrained] = []
+    failures: list[WorkerFailure] = []
+    for worker, _ in seeds:
+        try:
+            trained.append(worker.receive(messages.SeedTrained, limit_s))
+        except WorkerFailure as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]
+    return trained
 
 
 def curve_of(trained: messages.SeedTrained) -> SeedCurve:
