@@ -39,10 +39,10 @@ def limit_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing else, which a busy machine may stretch."""
     really = Search._try
 
-    def limited(self: Search, candidate: Any, smaller: bool) -> Trial:
+    def limited(self: Search, candidate: Any, *rest: Any) -> Trial:
         limit_s = HANG_S if candidate.technique in HANGING else 120.0
         monkeypatch.setattr(Search, "_warm_limit_s", lambda self: limit_s)
-        return really(self, candidate, smaller)
+        return really(self, candidate, *rest)
 
     monkeypatch.setattr(Search, "_try", limited)
 
