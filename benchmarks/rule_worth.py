@@ -1,13 +1,16 @@
 """What is it worth to follow a rule of `hasten scan`? Its code beside what it says to write.
 
     python benchmarks/rule_worth.py [CODE ...]
+    python benchmarks/rule_worth.py --tell results/A.json [results/B.json ...]
 
 Both sides of a pair (``rule_pairs.py``) are run in turns, in blocks of a fifth of a second or more;
 the figure is the median of the ratios of neighbouring blocks, with the least and the most. First
-the two are held to the same result.
+the two are held to the same result. ``--tell`` measures nothing: it makes what `hasten explain`
+tells of files of results.
 """
 
 import argparse
+import json
 import statistics
 import time
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import Any
 
 import torch
 
+from hasten.scan.worth import FILE
 from results_file import RESULTS, write_results
 from rule_pairs import PAIRS, Pair, Work
 
@@ -26,6 +30,9 @@ TOLERANCE = 1e-3
 
 def main() -> None:
     arguments = _parse()
+    if arguments.tell:
+        FILE.write_text(told(arguments.tell))
+        return
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rows: dict[str, Any] = {}
     for each in PAIRS:
@@ -40,6 +47,19 @@ def main() -> None:
     write_results(
         f"rule-worth-{device.type}", figures, commit=arguments.commit, folder=arguments.out
     )
+
+
+def told(files: list[Path]) -> str:
+    """What stands in worth.json: of each code what every file has measured."""
+    worths: dict[str, Any] = {}
+    for path in files:
+        found = json.loads(path.read_text())
+        on = found["environment"]["device"]["name"]
+        for code, row in found["pairs"].items():
+            worth = worths.setdefault(code, {"about": row["about"], "measured": []})
+            figures = {name: row[name] for name in ("times", "least", "most")}
+            worth["measured"].append({"on": on, **figures, "results": path.name})
+    return json.dumps(worths, indent=1, sort_keys=True) + "\n"
 
 
 def measure(each: Pair, device: torch.device) -> dict[str, Any]:
@@ -100,6 +120,7 @@ def _parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("code", nargs="*", help="all, if none is named")
+    parser.add_argument("--tell", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--commit", default="")
     return parser.parse_args()

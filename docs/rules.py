@@ -1,11 +1,13 @@
 """Writes rules.md from what each rule says of itself; `make rules-page` runs it."""
 
+import re
 from itertools import groupby
 from pathlib import Path
 
 from hasten.records.scan import RuleInWords
 from hasten.scan.words import MARK, rules_in_words
 
+RESULTS = re.compile(r"\[([^]]+\.json)\]$")
 INTRO = """\
 <!-- Written by docs/rules.py from the rules' own files. Run `make rules-page`. -->
 
@@ -41,7 +43,7 @@ def _section(rule: RuleInWords) -> str:
     facts = {
         "Why": rule.why,
         "Instead": rule.instead,
-        "Worth": rule.worth,
+        "Worth": RESULTS.sub(_linked, rule.worth),
         "Effort": f"{rule.effort} for one place",
         "Risk": rule.risk,
         "Verify": rule.verify,
@@ -57,6 +59,10 @@ def _section(rule: RuleInWords) -> str:
             _example("Not found", rule.fine),
         ]
     )
+
+
+def _linked(files: re.Match[str]) -> str:
+    return " ".join(f"([results](results/{each}))" for each in files[1].split(", "))
 
 
 def _example(title: str, text: str) -> str:

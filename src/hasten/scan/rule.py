@@ -43,8 +43,6 @@ class Rule(ABC):
     verify: ClassVar[str] = "Compare losses of both versions from the same seed."
     effort: ClassVar[Effort] = "minutes"
     risk: ClassVar[str] = "none: the numbers stay the same"
-    worth: ClassVar[str] = ""
-    """What the change was measured to gain, with the file of results; empty where it was not."""
     calls: ClassVar[tuple[str, ...]] = ()
     """Last parts of the names of calls to look at: "item" for ``loss.item()``, "*Loader" for all
     that end so."""

@@ -3,6 +3,7 @@
 from hasten.records.scan import RuleInWords
 from hasten.scan.choice import meant_by
 from hasten.scan.rule import Rule
+from hasten.scan.worth import worth_of
 
 FAMILIES = {
     "1": "data",
@@ -28,7 +29,7 @@ def in_words(rule: Rule) -> RuleInWords:
         effort=rule.effort,
         risk=rule.risk,
         verify=rule.verify,
-        worth=rule.worth,
+        worth=worth_of(rule.code),
         default=rule.default,
         found=next(each for each in rule.examples if MARK in each),
         fine=next(each for each in rule.examples if MARK not in each),
