@@ -55,8 +55,7 @@ def tune(
     enlarges = "batch-size" in allow
     course = Course(tell, larger_s=60 * minutes if enlarges else 0.0)
     watch = Stopwatch()
-    journal = Journal(out, watch)
-    with Lab(task, seed) as lab:
+    with Journal(out, watch) as journal, Lab(task, seed) as lab:
         with watch.over("measuring_s"):
             course.tell(f"building {task} and running one step")
             described = lab.describe()
@@ -139,7 +138,7 @@ def tune(
                 )
         evidence = with_larger_batch(evidence, larger, watch.spent())
 
-    write_outcome(out, evidence, described.schema)
-    journal.end()
+        write_outcome(out, evidence, described.schema, note)
+        journal.end()
     write_report(out, evidence, warn)
     return evidence

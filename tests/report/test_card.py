@@ -1,6 +1,7 @@
 """The card of a tuning: all of it is there, and hostile names stay inert."""
 
 import io
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from specimens import (
     DIAGNOSED,
     FINDING,
     NOTHING_TO_GAIN,
+    NUMERICS,
     PROVEN,
     SPEED,
     UNPROVEN,
@@ -178,8 +180,39 @@ def test_a_claim_that_was_refuted_says_so() -> None:
     evidence = replace(UNPROVEN, verdict="refuted", why="gradients 2 of weight differs")
     text = show(evidence)
     assert text.startswith("REFUTED  train.py:make_task: gradients 2 of weight differs")
-    assert "Leave it as it is" in text
+    assert "Leave it as it is: what was found is not faster." in text
     assert "quieter machine" not in text
+
+
+OVER = MemoryClaim(verdict="refuted", a_bytes=100, b_bytes=90, allowed_bytes=50)
+
+
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ({"numerics": replace(NUMERICS, verdict="refuted")}, "is not the same training."),
+        ({"aim": Aim(memory_bytes=50), "memory": OVER}, "Allow it more --memory"),
+        ({"aim": Aim(memory_bytes=50), "speed": None}, "Allow it more --memory"),
+        ({}, "is not faster."),
+    ],
+)
+def test_what_to_do_next_answers_what_was_refuted(change: dict[str, Any], advice: str) -> None:
+    assert advice in show(replace(UNPROVEN, verdict="refuted", **change))
+
+
+def test_noise_is_not_answered_by_more_time_alone() -> None:
+    late = replace(UNPROVEN.trials[0], outcome="out_of_time", why="the time was spent")
+    noisy = replace(UNPROVEN.trials[0], outcome="no_verdict", why="too noisy")
+    assert "with more --minutes." in show(replace(UNPROVEN, trials=(late,)))
+    assert "more --minutes, on a quieter machine." in show(replace(UNPROVEN, trials=(late, noisy)))
+
+
+def test_what_fits_now_and_did_not_before_is_said_first_with_what_it_costs() -> None:
+    memory = MemoryClaim(verdict="proven", a_bytes=100, b_bytes=60, allowed_bytes=80)
+    slower = replace(PROVEN.speed, verdict="refuted", ratio=0.8, low=0.7, high=0.9)
+    text = show(replace(PROVEN, aim=Aim(memory_bytes=80), memory=memory, speed=slower))
+    assert "PROVEN  train.py:make_task takes 60 B instead of 100 B at the peak of a step" in text
+    assert "1.25x the time, 99 % interval 1.11x to 1.43x" in text
 
 
 def test_a_tuning_without_findings_and_trials_says_so() -> None:

@@ -1,10 +1,12 @@
 """Measured costs find the lines of code that a scan points at."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from hasten.errors import HastenError
 from hasten.records.finding import Place
 from hasten.records.profile import Allocation, PeakMemory, ProfileParts, SyncSite
 from hasten.tune.code import code_costs
@@ -44,8 +46,13 @@ def parts_of(path: str, *lines: tuple[int, float | None]) -> ProfileParts:
 
 def found(parts: ProfileParts, *own: Place | None) -> list[tuple[int, str, float | None]]:
     return [
-        (each.finding.line, each.finding.code[:4], each.cost_s) for each in code_costs(parts, *own)
+        (each.finding.line, each.finding.code[:4], each.cost_s)
+        for each in code_costs(parts, *own, lines_run=all_run)
     ]
+
+
+def all_run(files: Sequence[Path]) -> dict[Path, frozenset[int]]:
+    return dict.fromkeys(files, frozenset(range(1, 1000)))
 
 
 def test_a_finding_has_the_cost_of_its_line_and_the_costly_come_first(source: Path) -> None:
@@ -75,7 +82,24 @@ def test_paths_are_known_in_any_form(source: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_task_without_files_has_no_code(tmp_path: Path) -> None:
     nowhere = Place(path=str(tmp_path / "gone.py"), line=1)
-    assert code_costs(parts_of("<stdin>", (1, 1.0)), None, nowhere) == ()
+    assert code_costs(parts_of("<stdin>", (1, 1.0)), None, nowhere, lines_run=all_run) == ()
+
+
+def test_code_that_the_task_does_not_run_is_not_told_of(source: Path) -> None:
+    parts, place = parts_of(str(source)), Place(path=str(source), line=10)
+    everything = {each.finding.line for each in code_costs(parts, place, lines_run=all_run)}
+    assert {6, 12} <= everything
+    only = code_costs(parts, place, lines_run=lambda files: {files[0]: frozenset({10, 12})})
+    assert {each.finding.line for each in only} == {12}
+
+
+def test_where_what_runs_cannot_be_watched_all_is_told(source: Path) -> None:
+    def fail(files: Sequence[Path]) -> dict[Path, frozenset[int]]:
+        raise HastenError("The training raised.", fix="")
+
+    parts, place = parts_of(str(source)), Place(path=str(source), line=10)
+    everything = code_costs(parts, place, lines_run=all_run)
+    assert code_costs(parts, place, lines_run=fail) == everything != ()
 
 
 def test_settings_of_a_project_are_for_a_scan_by_itself(source: Path) -> None:
@@ -94,6 +118,6 @@ def test_memory_is_that_of_findings_about_memory_only(source: Path) -> None:
         other_bytes=1000,
         largest=(largest,),
     )
-    costs = code_costs(replace(parts_of(str(source), (6, 2e-3)), memory=memory))
+    costs = code_costs(replace(parts_of(str(source), (6, 2e-3)), memory=memory), lines_run=all_run)
     assert costs
     assert {each.held_bytes for each in costs if each.finding.code < "HST3"} == {None}

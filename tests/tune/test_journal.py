@@ -5,9 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hasten.errors import HastenError
 from hasten.records.plan import Plan
 from hasten.records.tuning import PairTrained, PartWeighed, PlanJudged, Spent, Subject, Worth
-from hasten.tune.journal import JOURNAL, Journal, Learnt
+from hasten.tune.journal import JOURNAL, LOCK, Journal, Learnt
 from hasten.tune.spending import Stopwatch
 from specimens import DIAGNOSED, ENVIRONMENT, NUMERICS, PROVEN, TRAITS, make_trial
 from tunings import PARITY
@@ -24,24 +25,29 @@ TRIAL = make_trial("batched_loader")
 LATER = msgspec.structs.replace(DIAGNOSED, plan=Plan(parts={"batched_loader": {}}))
 
 
+def begun(folder: Path, subject: Subject = SUBJECT, watch: Stopwatch | None = None) -> Learnt:
+    with Journal(folder, watch or Stopwatch()) as journal:
+        return journal.begin(subject)
+
+
 @pytest.fixture
 def stopped(tmp_path: Path) -> Path:
-    journal = Journal(tmp_path, Stopwatch())
-    assert journal.begin(SUBJECT) == Learnt()
-    for record in (DIAGNOSED, TRIAL, LATER):
-        journal.note(record)
+    with Journal(tmp_path, Stopwatch()) as journal:
+        assert journal.begin(SUBJECT) == Learnt()
+        for record in (DIAGNOSED, TRIAL, LATER):
+            journal.note(record)
     return tmp_path
 
 
 def test_the_same_subject_knows_it_all_and_goes_on(stopped: Path) -> None:
-    journal = Journal(stopped, Stopwatch())
-    learnt = journal.begin(SUBJECT)
-    assert learnt.is_of_use()
-    assert learnt.trials == {TRIAL.key(): TRIAL}
-    assert list(learnt.diagnosed.values()) == [DIAGNOSED, LATER]
-    other = make_trial("compile", "not_faster")
-    journal.note(other)
-    assert set(Journal(stopped, Stopwatch()).begin(SUBJECT).trials) == {TRIAL.key(), other.key()}
+    with Journal(stopped, Stopwatch()) as journal:
+        learnt = journal.begin(SUBJECT)
+        assert learnt.is_of_use()
+        assert learnt.trials == {TRIAL.key(): TRIAL}
+        assert list(learnt.diagnosed.values()) == [DIAGNOSED, LATER]
+        other = make_trial("compile", "not_faster")
+        journal.note(other)
+    assert set(begun(stopped).trials) == {TRIAL.key(), other.key()}
 
 
 def test_what_an_ended_tuning_has_learnt_is_known_beside_what_a_stopped_one_has(
@@ -50,10 +56,10 @@ def test_what_an_ended_tuning_has_learnt_is_known_beside_what_a_stopped_one_has(
     late, untried = make_trial("compile", "out_of_time"), make_trial("attention", "not_tried")
     ended = msgspec.structs.replace(PROVEN, trials=(TRIAL, late, untried))
     ran = make_trial("compile", "not_faster")
-    journal = Journal(stopped, Stopwatch())
-    journal.begin(SUBJECT)
-    journal.note(ran)
-    learnt = Journal(stopped, Stopwatch()).begin(SUBJECT).on_top_of(ended)
+    with Journal(stopped, Stopwatch()) as journal:
+        journal.begin(SUBJECT)
+        journal.note(ran)
+    learnt = begun(stopped).on_top_of(ended)
     assert learnt.trials[late.key()] == ran, "it was run since"
     assert learnt.trials.keys() == {TRIAL.key(), ran.key(), untried.key()}
     assert learnt.tried() == 2
@@ -64,12 +70,12 @@ def test_what_settling_has_learnt_is_known_by_its_plan(stopped: Path) -> None:
     plan = LATER.plan
     worth = Worth(technique="batched_loader", ratio=1.5, low=1.4, high=1.6)
     pairs = [PairTrained(plan=plan, steps=PARITY.steps, pair=each) for each in PARITY.pairs]
-    journal = Journal(stopped, Stopwatch())
-    journal.begin(SUBJECT)
-    for record in (PartWeighed(plan=plan, worth=worth), *pairs):
-        journal.note(record)
-    journal.note(PlanJudged(plan=plan, claim=NUMERICS))
-    learnt = Journal(stopped, Stopwatch()).begin(SUBJECT)
+    with Journal(stopped, Stopwatch()) as journal:
+        journal.begin(SUBJECT)
+        for record in (PartWeighed(plan=plan, worth=worth), *pairs):
+            journal.note(record)
+        journal.note(PlanJudged(plan=plan, claim=NUMERICS))
+    learnt = begun(stopped)
     assert learnt.worth_of(plan) == {"batched_loader": worth}
     assert learnt.pairs_of(plan) == pairs
     assert learnt.claim_of(plan) == NUMERICS
@@ -88,8 +94,8 @@ def test_one_that_was_stopped_before_it_learnt_anything_is_of_no_use(
     watch = Stopwatch()
     with watch.over("measuring_s"):
         now = 30.0
-        Journal(tmp_path, watch).begin(SUBJECT)
-    learnt = Journal(tmp_path, Stopwatch()).begin(SUBJECT)
+        begun(tmp_path, SUBJECT, watch)
+    learnt = begun(tmp_path)
     assert learnt.spent == Spent(measuring_s=30.0)
     assert not learnt.is_of_use()
 
@@ -100,14 +106,14 @@ def test_what_a_stopped_tuning_had_spent_is_added_to_what_the_next_one_spends(
     now = 0.0
     monkeypatch.setattr("hasten.tune.spending.time.monotonic", lambda: now)
     watch = Stopwatch()
-    journal = Journal(tmp_path, watch)
-    journal.begin(SUBJECT)
-    with watch.over("search_s"):
-        now = 100.0
-        journal.note(TRIAL)  # and is killed later, before it notes another
-        now = 170.0
+    with Journal(tmp_path, watch) as journal:
+        journal.begin(SUBJECT)
+        with watch.over("search_s"):
+            now = 100.0
+            journal.note(TRIAL)  # and is killed later, before it notes another
+            now = 170.0
     again = Stopwatch()
-    assert Journal(tmp_path, again).begin(SUBJECT).spent == Spent(search_s=100.0)
+    assert begun(tmp_path, SUBJECT, again).spent == Spent(search_s=100.0)
     with again.over("search_s"):
         now = 190.0
     assert again.spent() == Spent(search_s=120.0)
@@ -125,28 +131,28 @@ def test_what_a_stopped_tuning_had_spent_is_added_to_what_the_next_one_spends(
 )
 def test_another_subject_begins_anew(stopped: Path, change: dict[str, object]) -> None:
     other = msgspec.structs.replace(SUBJECT, **change)
-    assert Journal(stopped, Stopwatch()).begin(other) == Learnt()
+    assert begun(stopped, other) == Learnt()
     assert len((stopped / JOURNAL).read_text().splitlines()) == 1
 
 
 def test_one_that_came_to_its_end_is_not_gone_on_with(stopped: Path) -> None:
-    journal = Journal(stopped, Stopwatch())
-    journal.begin(SUBJECT)
-    journal.end()
-    assert Journal(stopped, Stopwatch()).begin(SUBJECT) == Learnt()
+    with Journal(stopped, Stopwatch()) as journal:
+        journal.begin(SUBJECT)
+        journal.end()
+    assert begun(stopped) == Learnt()
 
 
 def test_a_line_that_was_cut_off_is_not_known(stopped: Path) -> None:
     path = stopped / JOURNAL
     content = path.read_bytes()
     path.write_bytes(content[:-40])
-    learnt = Journal(stopped, Stopwatch()).begin(SUBJECT)
+    learnt = begun(stopped)
     assert list(learnt.diagnosed.values()) == [DIAGNOSED]
     assert learnt.trials == {TRIAL.key(): TRIAL}
-    journal = Journal(stopped, Stopwatch())
-    journal.begin(SUBJECT)
-    journal.note(LATER)
-    assert list(Journal(stopped, Stopwatch()).begin(SUBJECT).diagnosed.values()) == [
+    with Journal(stopped, Stopwatch()) as journal:
+        journal.begin(SUBJECT)
+        journal.note(LATER)
+    assert list(begun(stopped).diagnosed.values()) == [
         DIAGNOSED,
         LATER,
     ]
@@ -155,10 +161,23 @@ def test_a_line_that_was_cut_off_is_not_known(stopped: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]\n", b'{"subject": 3}\n', b"{}\n" * 3])
 def test_what_is_no_journal_is_begun_anew(tmp_path: Path, content: bytes) -> None:
     (tmp_path / JOURNAL).write_bytes(content)
-    assert Journal(tmp_path, Stopwatch()).begin(SUBJECT) == Learnt()
+    assert begun(tmp_path) == Learnt()
 
 
 def test_lines_of_another_version_are_not_known(stopped: Path) -> None:
     path = stopped / JOURNAL
     path.write_text(path.read_text().replace('"outcome"', '"came_to"'))
-    assert Journal(stopped, Stopwatch()).begin(SUBJECT) == Learnt()
+    assert begun(stopped) == Learnt()
+
+
+def test_a_folder_that_another_is_at_work_in_is_refused_and_left_as_it_is(stopped: Path) -> None:
+    with Journal(stopped, Stopwatch()) as journal:
+        journal.begin(SUBJECT)
+        before = (stopped / JOURNAL).read_bytes()
+        with pytest.raises(HastenError, match="another hasten tune is at work there") as refused:
+            begun(stopped, msgspec.structs.replace(SUBJECT, task="other.py:make_task"))
+        assert "name another folder" in refused.value.fix
+        assert (stopped / JOURNAL).read_bytes() == before
+        journal.note(TRIAL)
+    assert begun(stopped).is_of_use()
+    assert not (stopped / LOCK).exists(), "nothing is left of it"

@@ -243,7 +243,8 @@ SMALL = MemoryClaim(verdict="proven", a_bytes=100, b_bytes=60, allowed_bytes=Non
         ("refuted", None, Aim(goal="memory"), False),
         ("proven", SMALL, Aim(memory_bytes=80), True),
         ("proven", replace(SMALL, verdict="refuted"), Aim(memory_bytes=50), False),
-        ("refuted", SMALL, Aim(memory_bytes=80), False),
+        ("refuted", replace(SMALL, allowed_bytes=80), Aim(memory_bytes=80), True),
+        ("refuted", replace(SMALL, allowed_bytes=200), Aim(memory_bytes=200), False),
     ],
 )
 def test_a_plan_is_held_to_what_it_was_made_for(

@@ -26,6 +26,7 @@ from hasten.tune.files import (
     MARKDOWN,
     PAGE,
     PREVIOUS,
+    PREVIOUS_EVIDENCE,
     RECIPE,
     SCHEMA,
     make_recipe,
@@ -159,6 +160,23 @@ def test_a_proven_tuning_leaves_recipe_evidence_and_schema(out: Path) -> None:
     assert recipe.speed.rows_per_s == 15_000
     assert (recipe.numerics.verdict, recipe.numerics.rung) == ("proven", "rounding")
     assert from_json((out / EVIDENCE).read_bytes(), Evidence, where=EVIDENCE) == PROVEN
+
+
+def test_a_recipe_of_another_task_is_kept_with_its_evidence_and_that_is_said(out: Path) -> None:
+    notes: list[str] = []
+    write_outcome(out, PROVEN, SCHEMA_BYTES, notes.append)
+    write_outcome(out, PROVEN, SCHEMA_BYTES, notes.append)
+    assert notes == [], "a new recipe of the same task is what was asked for"
+    kept = (out / EVIDENCE).read_bytes()
+    other = msgspec.structs.replace(PROVEN, task="other.py:make_task")
+    write_outcome(out, other, SCHEMA_BYTES, notes.append)
+    assert notes == [f"{out / RECIPE} was of {PROVEN.task}: it is {out / PREVIOUS} now"]
+    assert (out / PREVIOUS_EVIDENCE).read_bytes() == kept
+    assert read_recipe(out / PREVIOUS).evidence_sha256 == hashlib.sha256(kept).hexdigest()
+    assert read_recipe(out / RECIPE).task == other.task
+    (out / RECIPE).write_text("no recipe")
+    write_outcome(out, other, SCHEMA_BYTES, notes.append)
+    assert "was of what cannot be read" in notes[-1]
 
 
 def test_a_recipe_that_was_made_for_memory_says_so_with_its_peak(out: Path) -> None:

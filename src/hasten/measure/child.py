@@ -36,6 +36,7 @@ from hasten.measure.randomness import MaskWatch, repeat
 from hasten.measure.replay import measure_bounds
 from hasten.measure.resuming import train_for
 from hasten.measure.seeded import train_seed
+from hasten.measure.sources import own_sources
 from hasten.measure.syncs import find_syncs
 from hasten.measure.target import train_to_target
 from hasten.measure.work import count_work
@@ -184,6 +185,7 @@ class Child:
             schema=msgspec.json.encode(registry.recipe_schema()),
             task_place=place_of(self._factories[request.task]),
             model_place=_model_place(task),
+            sources=own_sources(),
             sets_variables=_variables() != self._variables,
         )
 

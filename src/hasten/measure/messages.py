@@ -50,6 +50,8 @@ class Described(Reply, frozen=True, kw_only=True):
     """JSON Schema of a recipe with the techniques that are known there."""
     task_place: Place | None
     model_place: Place | None
+    sources: dict[str, str]
+    """Digests of the files of the user's own that were imported for the task and its first step."""
     sets_variables: bool
     """Whether the task changes the environment of its process, which libraries may read late."""
 

@@ -12,7 +12,7 @@ from hasten.records.profile import Limit
 from hasten.records.record import Record, digest_of
 from hasten.records.scan import CodeCost
 from hasten.records.traits import Traits
-from hasten.records.verdict import NumericsClaim
+from hasten.records.verdict import MemoryClaim, NumericsClaim
 
 
 class Aim(Record, frozen=True, kw_only=True):
@@ -25,6 +25,10 @@ class Aim(Record, frozen=True, kw_only=True):
 
     def minds_memory(self) -> bool:
         return self.goal == "memory" or self.memory_bytes is not None
+
+    def leaves_pace_open(self, memory: MemoryClaim | None) -> bool:
+        """Whether a plan with this claim may be slower, and is no less what was asked for."""
+        return self.goal == "memory" or (memory is not None and memory.made_room())
 
 
 FASTER = Aim()
@@ -39,7 +43,8 @@ class Subject(Record, frozen=True, kw_only=True):
     environment: Environment
     traits: Traits
     sources: dict[str, str]
-    """Digests of the files in which the task and its model are written."""
+    """Digests of the files in which the task, its model and all else of the user's own is written
+    that they import."""
     aim: Aim = FASTER
 
     def digest(self) -> str:

@@ -80,6 +80,11 @@ class MemoryClaim(Record, frozen=True, kw_only=True):
     allowed_bytes: int | None = None
     """None for no limit."""
 
+    def made_room(self) -> bool:
+        """What was over the limit is within it: that is worth its time by itself."""
+        fits = self.verdict == "proven" and self.allowed_bytes is not None
+        return fits and self.a_bytes > (self.allowed_bytes or 0)
+
 
 class SpeedClaim(Record, frozen=True, kw_only=True):
     """That B is faster than A: in fresh processes, and clear of what identical arms showed."""

@@ -129,10 +129,19 @@ def _first(evidence: Evidence) -> str:
     if evidence.outcome == "nothing_to_gain":
         return "Nothing to apply."
     if evidence.verdict == "refuted":
-        return "Leave it as it is: what was found is not the same training, or not faster."
-    if evidence.ran_out_of_time():
-        return "Run it again with more --minutes."
-    return "Run it again on a quieter machine."
+        return _refuted(evidence)
+    if not evidence.ran_out_of_time():
+        return "Run it again on a quieter machine."
+    noisy = any(each.outcome == "no_verdict" for each in evidence.trials)
+    return f"Run it again with more --minutes{', on a quieter machine' if noisy else ''}."
+
+
+def _refuted(evidence: Evidence) -> str:
+    if evidence.numerics is not None and evidence.numerics.verdict == "refuted":
+        return "Leave it as it is: what was found is not the same training."
+    if evidence.aim.memory_bytes is not None and (evidence.memory or evidence.speed is None):
+        return "Allow it more --memory, or make the batch or the model smaller."
+    return "Leave it as it is: what was found is not faster."
 
 
 def _grid() -> Table:

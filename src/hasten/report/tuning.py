@@ -42,7 +42,7 @@ def headline(evidence: Evidence) -> Headline:
         same = "trains as well" if numerics.rung is Rung.PARITY else "stays the same training"
         claim = f"{evidence.task} trains {speed.ratio:.2f}x faster"
         beside = f"99 % interval {interval(speed.low, speed.high)}"
-        if evidence.aim.goal == "memory" and evidence.memory is not None:
+        if evidence.memory is not None and evidence.aim.leaves_pace_open(evidence.memory):
             claim, beside = _smaller(evidence.task, evidence.memory), _pace(speed)
         return Headline("PROVEN", "good", claim, (beside, f"and {same} ({numerics.rung})"))
     sooner = evidence.sooner()

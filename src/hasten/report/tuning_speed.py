@@ -80,7 +80,7 @@ def _waterfall(evidence: Evidence, kept: list[Trial]) -> list[Block]:
         rows.append((change, f"{at:.2f}x", trial_ratio(trial), trial_interval(trial)))
     speed = evidence.speed
     if speed is not None:
-        unclaimed = evidence.aim.goal == "memory"  # it may be slower, and is no less proven
+        unclaimed = evidence.aim.leaves_pace_open(evidence.memory)
         doubt = "" if unclaimed or speed.verdict == "proven" else f", {spelled(speed.verdict)}"
         shown = f"in fresh processes{doubt}"
         reach, figure = (speed.low, speed.high), f"{speed.ratio:.2f}x"

@@ -147,7 +147,7 @@ def conclude(
     if aim.minds_memory() and (memory is None or memory.verdict != "proven"):
         return "unproven", *_too_large(memory)
     same = "trains as well" if numerics.rung is Rung.PARITY else "the same training"
-    if aim.goal == "memory":
+    if aim.leaves_pace_open(memory):
         return "recipe", "proven", f"smaller in fresh processes, and {same}"
     if speed.verdict != "proven":
         interval = f"{speed.low:.3f}x to {speed.high:.3f}x"
@@ -172,7 +172,8 @@ def _nothing_kept(trials: Sequence[Trial], aim: Aim) -> tuple[Conclusion, Verdic
         return "unproven", "not_proven", f"no verdict on {names}"
     refuted = [each.candidate.technique for each in trials if each.outcome == "refuted"]
     if refuted:
-        why = f"{', '.join(refuted)} would be faster, and would be another training"
+        better = "smaller" if aim.goal == "memory" else "faster"
+        why = f"{', '.join(refuted)} would be {better}, and would be another training"
         return "nothing_to_gain", "not_proven", why
     if not any(each.comparison for each in trials):
         return "nothing_to_gain", "not_proven", "no technique has something to try here"

@@ -62,4 +62,5 @@ class Examiner:
         )
 
     def _code_of(self, parts: ProfileParts) -> tuple[CodeCost, ...]:
-        return code_costs(parts, self._described.task_place, self._described.model_place)
+        places = self._described.task_place, self._described.model_place
+        return code_costs(parts, *places, lines_run=self._lab.lines_run)

@@ -18,6 +18,7 @@ from hasten.records.recipe import (
     Recipe,
     RecipeNumerics,
     RecipeSpeed,
+    read_recipe,
 )
 from hasten.records.record import digest_of, to_json, to_toml
 from hasten.records.target import ChangedTraining
@@ -28,6 +29,7 @@ from hasten.report.page import tune_page
 RECIPE = "recipe.toml"
 PREVIOUS = "recipe.previous.toml"
 EVIDENCE = "evidence.json"
+PREVIOUS_EVIDENCE = "evidence.previous.json"
 SCHEMA = "recipe.schema.json"
 PAGE = "report.html"
 MARKDOWN = "report.md"
@@ -37,14 +39,20 @@ UNSHOWN = (OSError, TemplateError, ArithmeticError, LookupError, TypeError, Valu
 """What a full disk raises, and rendering where a record holds what nobody thought of."""
 
 
-def write_outcome(folder: Path, evidence: Evidence, schema: bytes) -> None:
-    """Evidence before the recipe: a recipe that is there is whole. An old one is kept aside, since
-    it may have been edited; an old report is of other evidence, and goes."""
+def write_outcome(
+    folder: Path,
+    evidence: Evidence,
+    schema: bytes,
+    note: Callable[[str], None] = lambda message: None,
+) -> None:
+    """Evidence before the recipe: a recipe that is there is whole. An old one is kept aside, with
+    its evidence, since it may have been edited, or be of another task, which is noted; an old
+    report is of other evidence, and goes."""
     with writing_into(folder):
         folder.mkdir(parents=True, exist_ok=True)
         recipe = folder / RECIPE
         if recipe.exists():
-            recipe.replace(folder / PREVIOUS)
+            _keep_aside(folder, evidence.task, note)
         content = to_json(evidence)
         write_atomically(folder / EVIDENCE, content)
         for name in (PAGE, MARKDOWN):
@@ -53,6 +61,19 @@ def write_outcome(folder: Path, evidence: Evidence, schema: bytes) -> None:
             write_atomically(folder / SCHEMA, msgspec.json.format(schema, indent=1))
             text = recipe_text(make_recipe(evidence, hashlib.sha256(content).hexdigest()))
             write_atomically(recipe, text.encode())
+
+
+def _keep_aside(folder: Path, task: str, note: Callable[[str], None]) -> None:
+    recipe, before = folder / RECIPE, folder / EVIDENCE
+    try:
+        other = read_recipe(recipe).task
+    except HastenError:
+        other = "what cannot be read"
+    if before.exists():
+        before.replace(folder / PREVIOUS_EVIDENCE)
+    recipe.replace(folder / PREVIOUS)
+    if other != task:
+        note(f"{recipe} was of {other}: it is {folder / PREVIOUS} now")
 
 
 def write_report(folder: Path, evidence: Evidence, warn: Callable[[str], None]) -> None:

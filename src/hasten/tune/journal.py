@@ -4,11 +4,12 @@ killed goes on from there when it is begun again."""
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from hasten.errors import HastenError
+from hasten.host.lock import FileLock
 from hasten.records.plan import Plan
 from hasten.records.recipe import Evidence
 from hasten.records.record import Record, from_builtins
@@ -27,6 +28,7 @@ from hasten.tune.files import refuse_unusable, writing_into
 from hasten.tune.spending import Stopwatch
 
 JOURNAL = "journal.jsonl"
+LOCK = "tune.lock"
 SUBJECT, SPENT, ENDED = "subject", "spent", "ended"
 
 
@@ -71,17 +73,26 @@ class Learnt:
 
 
 class Journal:
-    """The folder is made with the first line, so that bad input writes nothing."""
+    """Use with ``with``. The folder is made with the first line, so that bad input writes nothing;
+    from then on it is nobody else's to write into."""
 
     def __init__(self, folder: Path, watch: Stopwatch) -> None:
         """Each line says what was spent up to it, by ``watch``."""
         refuse_unusable(folder)
         self.folder, self._watch = folder, watch
         self._begun = False
+        self._lock = FileLock(folder / LOCK, passing=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
 
     def begin(self, subject: Subject) -> Learnt:
         """What is known already. A journal of another subject, or one that has come to its end, is
         begun anew."""
+        self._take_folder()
         lines = _whole_lines(self.folder / JOURNAL)
         learnt = _learnt([each for _, each in lines], subject)
         if learnt is None:
@@ -92,6 +103,16 @@ class Journal:
         self._watch.go_on_from(learnt.spent)
         self._begun = True
         return learnt
+
+    def _take_folder(self) -> None:
+        with writing_into(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            taken = self._lock.acquire(wait=False)
+        if not taken:
+            raise HastenError(
+                f"--out {self.folder}: another hasten tune is at work there.",
+                fix="Wait until it has ended, or name another folder.",
+            )
 
     def note(self, record: Record) -> None:
         self._write(type(record).__name__.lower(), record)

@@ -32,6 +32,8 @@ def profile(
         tell(f"building {task} and running one step")
         described = lab.describe({str(recipe): plan})
         parts = lab.profile(plan, tell, trace=trace, anew=True)
+        places = described.task_place, described.model_place
+        code = code_costs(parts, *places, lines_run=lab.lines_run)
     found = diagnosis_of(parts, described)
     return ProfileReport(
         task=task,
@@ -49,7 +51,7 @@ def profile(
         memory=parts.memory,
         bounds=found.bounds,
         findings=found.findings,
-        code=code_costs(parts, described.task_place, described.model_place),
+        code=code,
         notes=parts.notes,
         trace=parts.trace,
         elapsed_s=time.monotonic() - began,

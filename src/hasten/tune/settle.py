@@ -37,7 +37,8 @@ class Settled:
         same = self.numerics.verdict == "proven"
         fast = self.speed is not None and self.speed.verdict == "proven"
         fits = self.memory is not None and self.memory.verdict == "proven"
-        return same and (fast or aim.goal == "memory") and (fits or not aim.minds_memory())
+        enough = fast or aim.leaves_pace_open(self.memory)
+        return same and enough and (fits or not aim.minds_memory())
 
 
 class Settler:

@@ -14,6 +14,7 @@ from hasten.tune.files import EVIDENCE, RECIPE
 
 
 def subject_of(task: str, seed: int, described: Described, aim: Aim) -> Subject:
+    # Which may be of the gallery, and then among no files of the user's own.
     places = [described.task_place, described.model_place]
     return Subject(
         task=task,
@@ -21,7 +22,10 @@ def subject_of(task: str, seed: int, described: Described, aim: Aim) -> Subject:
         hasten=__version__,
         environment=described.environment,
         traits=described.traits,
-        sources={each.path: _digest(each) for each in places if each is not None},
+        sources={
+            **{each.path: _digest(each) for each in places if each is not None},
+            **described.sources,
+        },
         aim=aim,
     )
 
