@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from hasten.scan.outline import COMPREHENSIONS, STEPS, Function, Loop, Outline, Site
+from hasten.scan.trace import last_name
 from hasten.scan.values import Values
 from hasten.scan.vocabulary import OPTIMIZERS as OPTIMIZER_NAMES
 from hasten.scan.vocabulary import is_tensor_parameter, words
@@ -57,11 +58,20 @@ FEW = re.compile(
 )
 """What there are a handful of in a model: going over these makes a line no hotter."""
 
+STEP_NAMES = re.compile(
+    r"^_*(shared|common|train(ing)?|val(id(ation)?)?|test|eval(uation)?|predict(ion)?|inference"
+    r"|generator|discriminator|critic|actor|optimi[sz](e|er|ation)|learn(ing)?|gradient|single|one)"
+    r"(_one)?_(step|batch|minibatch)$"
+    r"|^_*(on|before|after)_(before_|after_)?(train_|training_|val_|validation_|test_|predict_)?"
+    r"(batch|iter|step|backward|optimizer_step|zero_grad)(_start|_end|_begin|_transfer)?$"
+)
+"""How functions are called that frameworks call in every step."""
 STEP_FUNCTIONS = words(
     "training_step validation_step test_step predict_step train_step eval_step train_batch"
     " validate_step optimize_parameters compute_loss forward_backward train_on_batch step_fn"
     " on_train_batch_end on_train_batch_start on_batch_end on_batch_begin on_step_end"
     " training_step_end on_validation_batch_end batch_step _train_step process_batch"
+    " _prepare_inputs handle_batch run_step update_batch process_function train_one_iter"
 )
 MAKES_BATCH = re.compile(
     r"^_*(get|make|next|sample|generate|gen|create|build|draw|fetch|form)_(mini_?)?batch$"
@@ -84,6 +94,7 @@ FOLLOWS = re.compile(
 )
 """How functions are called that let averages of weights follow these."""
 AVERAGES = re.compile(r"(?<![A-Z])EMA(?![A-Z](?![a-z]))|Ema(?![a-z])|MovingAverage|AveragedModel")
+OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)")
 OPTIMIZERS = re.compile(rf"Optimizer$|(^|\.)optim(izers?)?\.({'|'.join(sorted(OPTIMIZER_NAMES))})$")
 COLLATE = re.compile(r"collate")
 DRAWS = re.compile(
@@ -111,9 +122,12 @@ class Heats:
             return Heat.ONCE
         if LOSSES.search(name) and _takes_batch(function):
             return Heat.STEP
-        if any(site.loop is None and _is_backward(site.node.func) for site in function.calls):
+        if any(
+            site.loop is None and (_is_backward(site.node.func) or self._is_update(site))
+            for site in function.calls
+        ):
             return Heat.STEP
-        if name.startswith("forward") or name in STEP_FUNCTIONS:
+        if name.startswith("forward") or name in STEP_FUNCTIONS or STEP_NAMES.search(name):
             return Heat.STEP
         if owner is not None and name in SAMPLE_FUNCTIONS:
             return Heat.ELEMENT
@@ -134,6 +148,16 @@ class Heats:
         if _updates_weights(function):
             return Heat.STEP
         return Heat.ONCE
+
+    def _is_update(self, site: Site) -> bool:
+        """``optimizer.step()``, or ``scaler.step(optimizer)``."""
+        called = site.node.func
+        if not isinstance(called, ast.Attribute) or called.attr != "step":
+            return False
+        held = called.value if not site.node.args else site.node.args[0]
+        if OPTIMIZER.search(last_name(held)):
+            return True
+        return self._values.of(held, site.function).kind == "optimizer"
 
     def of_use(self, function: Function) -> Heat:
         """What the function's parameters say, to be used where nobody is known to call it: what
