@@ -184,9 +184,12 @@ class _Reader:
             self._bind(target, node.value, "value")
 
     def _assign_typed(self, node: ast.AnnAssign) -> None:
+        target, said = node.target, node.annotation
         if node.value is not None:
             self._expression(node.value, node)
-            self._bind(node.target, node.value, "value")
+            self._bind(target, node.value, "value", said=said)
+        if self._class is not None and isinstance(target, ast.Name):
+            self._class.said.setdefault(target.id, said)
 
     def _assign_changed(self, node: ast.AugAssign) -> None:
         self._expression(node.value, node)
@@ -209,10 +212,16 @@ class _Reader:
             self._expression(node.value, node)
 
     def _bind(
-        self, target: ast.expr, value: ast.expr | None, how: How, path: tuple[int, ...] = ()
+        self,
+        target: ast.expr,
+        value: ast.expr | None,
+        how: How,
+        path: tuple[int, ...] = (),
+        said: ast.expr | None = None,
     ) -> None:
         if isinstance(target, ast.Name):
-            binding = Binding(_last_line(target, value, how), value, how, path, self._within_lines)
+            line = _last_line(target, value, how)
+            binding = Binding(line, value, how, path, self._within_lines, said)
             self._function.bindings.setdefault(target.id, []).append(binding)
         elif isinstance(target, ast.Tuple | ast.List):
             values = value.elts if isinstance(value, ast.Tuple | ast.List) else None
@@ -231,7 +240,7 @@ class _Reader:
                 and isinstance(target.value, ast.Name)
                 and target.value.id == "self"
             ):
-                binding = Binding(target.lineno, value, how, path)
+                binding = Binding(target.lineno, value, how, path, said=said)
                 owner.attributes.setdefault(target.attr, []).append((binding, self._function))
             self._expression(target.value, self._statement)
         elif isinstance(target, ast.Starred):

@@ -6,10 +6,11 @@ is said to be unknown, and rules are then silent.
 """
 
 import ast
+from collections.abc import Iterator
 
 from hasten.scan import vocabulary
 from hasten.scan.outline import Binding, Class, Function, Outline
-from hasten.scan.signs import Parameters, by_name, may_give_tensor
+from hasten.scan.signs import Parameters, by_name, may_give_tensor, of_annotation
 from hasten.scan.trace import last_name, root_name
 from hasten.scan.value import (
     ARRAY,
@@ -38,6 +39,7 @@ class Values:
         self._outline = outline
         self._known: dict[tuple[int, int], Value] = {}
         self._following: set[int] = set()
+        self._asked: dict[int, list[tuple[str, int, int]]] = {}
         self.parameters = Parameters(outline)
 
     def of(self, node: ast.AST | None, function: Function) -> Value:
@@ -81,6 +83,14 @@ class Values:
 
     def of_name(self, name: str, line: int, function: Function) -> Value:
         binding, scope = self.definition(name, line, function)
+        found = self._of_definition(name, binding, scope)
+        if found.kind not in ("tensor", "batch") and self._is_asked_for(
+            name, line, binding, function
+        ):
+            return TENSOR
+        return found
+
+    def _of_definition(self, name: str, binding: Binding | None, scope: Function | None) -> Value:
         if scope is None:
             return by_name(name)
         if binding is None:
@@ -89,6 +99,20 @@ class Values:
         if found.kind == "none":
             return self._of_others(name, binding, scope)
         return found if found.kind != "unknown" else self._of_same(name, binding, scope)
+
+    def _is_asked_for(
+        self, name: str, line: int, binding: Binding | None, function: Function
+    ) -> bool:
+        """Whether the line stands under ``if isinstance(name, Tensor)``."""
+        asked = self._asked.get(id(function))
+        if asked is None:
+            asked = self._asked[id(function)] = list(_asked_for_tensors(function))
+        return any(
+            name == other
+            and start <= line <= end
+            and (binding is None or not start <= binding.line < line)
+            for other, start, end in asked
+        )
 
     def _of_others(self, name: str, binding: Binding, scope: Function) -> Value:
         """Of what a name is given where it is not given ``None``."""
@@ -160,7 +184,61 @@ class Values:
             if found != HOST_TENSOR and (first is None or found == DEVICE_TENSOR):
                 return found
             first = first or found
-        return first or by_name(name)
+        if first is None:
+            first = self._of_declared(owner, name)
+        return first if first.kind != "unknown" else by_name(name)
+
+    def _of_declared(self, owner: Class, name: str) -> Value:
+        """Of an attribute that no method gives a value: by its annotation, as a property, or by
+        a class of this file that the class is derived from."""
+        if name in owner.said:
+            return self._of_said(owner.said[name])
+        method = owner.methods.get(name)
+        if method is not None:
+            return self._of_returns(method) if _is_property(method) else UNKNOWN
+        above = self._base_of(owner)
+        if above is None:
+            return UNKNOWN
+        set_up = [
+            each for each in above.attributes.get(name, ()) if each[1].last_name == "__init__"
+        ]
+        return self._of_binding(*set_up[0]) if set_up else self._of_declared(above, name)
+
+    def _base_of(self, owner: Class) -> Class | None:
+        """The first class of this file, above its own line, that it is derived from."""
+        for each in owner.bases:
+            found = self._outline.classes.get(each.rpartition(".")[2])
+            if found is not None and found.node.lineno < owner.node.lineno:
+                return found
+        return None
+
+    def _method(self, owner: Class | None, name: str) -> Function | None:
+        while owner is not None:
+            if name in owner.methods:
+                return owner.methods[name]
+            owner = self._base_of(owner)
+        return None
+
+    def _class_of(self, node: ast.AST, function: Function) -> Class | None:
+        """The class of this file of which it is an object."""
+        said: ast.AST | None = None
+        match node:
+            case ast.Name():
+                binding, scope = self.definition(node.id, node.lineno, function)
+                if binding is None and scope is not None:
+                    said = scope.parameters[node.id].annotation
+            case ast.Attribute(value=ast.Name(id="self")) if function.owner is not None:
+                given = function.owner.attributes.get(node.attr)
+                binding = given[0][0] if given else None
+                said = function.owner.said.get(node.attr)
+            case _:
+                return None
+        if binding is not None:
+            made = binding.value if binding.how in ("value", "with") else None
+            said = made.func if isinstance(made, ast.Call) else binding.said
+        if isinstance(said, ast.Constant) and isinstance(said.value, str):
+            return self._outline.classes.get(said.value)
+        return self._outline.classes.get(last_name(said))
 
     def _find(self, node: ast.AST, function: Function) -> Value:
         match node:
@@ -235,6 +313,8 @@ class Values:
             case "list" | "dict":
                 if isinstance(node.slice, ast.Slice):
                     return base
+                if base.items == "unknown" and isinstance(node.slice, ast.Constant):
+                    return _of_key(node.value, node.slice.value)
                 return Value(base.items, base.where) if base.items != "unknown" else UNKNOWN
             case "text":
                 return base
@@ -265,6 +345,8 @@ class Values:
             return Value("tensor", base.where)
         if node.attr in ("logits", "loss", "last_hidden_state"):
             return TENSOR
+        if base.kind == "unknown" and (owner := self._class_of(node.value, function)) is not None:
+            return self.of_attribute(owner, node.attr)
         if node.attr == "weight" and isinstance(node.value, ast.Attribute):
             return TENSOR  # of a layer: ``self.embedding.weight``
         return by_name(node.attr)
@@ -280,6 +362,8 @@ class Values:
         if named is not None:
             return named
         own = self._of_own_call(called, function)
+        if own.kind == "unknown" and vocabulary.MAKES_LOADER.search(last_name(called)):
+            return LOADER
         return own if own.kind != "unknown" else self._of_foreign_call(node, dotted, function)
 
     def _of_foreign_call(self, node: ast.Call, dotted: str, function: Function) -> Value:
@@ -310,9 +394,10 @@ class Values:
             return None
         name = called.attr
         base = self.of(called.value, function)
-        if base.kind == "unknown":
-            if name in ("get", "pop") and node.args and isinstance(node.args[0], ast.Constant):
+        if base.items == "unknown" and base.kind in ("unknown", "dict") and name in ("get", "pop"):
+            if node.args and isinstance(node.args[0], ast.Constant):
                 return _of_key(called.value, node.args[0].value)
+        if base.kind == "unknown":
             if name == "cpu":
                 return HOST_TENSOR
             if name in vocabulary.ONLY_TENSORS_HAVE:
@@ -377,7 +462,7 @@ class Values:
             return DEVICE_TENSOR
         if last in vocabulary.OPTIMIZERS and ("optim" in dotted or dotted == last):
             return Value("optimizer")
-        if last in vocabulary.LOADERS:
+        if last in vocabulary.LOADERS or last.endswith("DataLoader"):
             return Value("loader", self._place_of_rows(node, function))
         if last in vocabulary.DATASETS:
             return Value("dataset", self._place_of_rows(node, function))
@@ -473,7 +558,7 @@ class Values:
         if isinstance(called, ast.Attribute):
             base = called.value
             if isinstance(base, ast.Name) and base.id == "self" and function.owner is not None:
-                method = function.owner.methods.get(called.attr)
+                method = self._method(function.owner, called.attr)
                 if method is not None:
                     return self._of_returns(method)
                 if self.of_attribute(function.owner, called.attr).kind == "module":
@@ -481,6 +566,8 @@ class Values:
                 return UNKNOWN
             if self.of(called, function).kind == "module":
                 return DEVICE_TENSOR
+            method = self._method(self._class_of(base, function), called.attr)
+            return self._of_returns(method) if method is not None else UNKNOWN
         elif self.of(called, function).kind == "module":
             return DEVICE_TENSOR
         return UNKNOWN
@@ -502,12 +589,18 @@ class Values:
             found = self.of(each, function)
             if found.kind not in ("unknown", "none"):
                 return found
-        return UNKNOWN
+        said = getattr(function.node, "returns", None)
+        return UNKNOWN if said is None or function.is_generator else self._of_said(said)
+
+    def _of_said(self, annotation: ast.expr) -> Value:
+        return of_annotation(annotation, self._outline)
 
     def _of_binding(self, binding: Binding, function: Function) -> Value:
         if binding.value is None:
             return UNKNOWN
         given = self.of(binding.value, function)
+        if given.kind == "unknown" and binding.said is not None:
+            return self._of_said(binding.said)
         if binding.how in ("value", "with", "changed"):
             return given
         if binding.how == "item":
@@ -546,11 +639,38 @@ class Values:
                 return given
             case "batch":
                 return Value("tensor", given.where)
-            case "list" | "dict":
+            case "list":
                 return Value(given.items, given.where) if given.items != "unknown" else UNKNOWN
             case "module":
                 return Value("module")
         return UNKNOWN
+
+
+def _is_property(function: Function) -> bool:
+    decorators = getattr(function.node, "decorator_list", ())
+    return any(last_name(each) in ("property", "cached_property") for each in decorators)
+
+
+def _asked_for_tensors(function: Function) -> Iterator[tuple[str, int, int]]:
+    """Names with the lines that run only where they are tensors."""
+    for site in function.calls:
+        match site.node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
+                is_asked = last_name(kind).endswith("Tensor")
+            case ast.Call(func=ast.Attribute(attr="is_tensor"), args=[ast.Name(id=name)]):
+                is_asked = True
+            case _:
+                continue
+        if not is_asked:
+            continue
+        match site.parent:
+            case ast.If(body=[first, *_] as body):
+                yield name, first.lineno, body[-1].end_lineno or first.lineno
+            case ast.IfExp(body=chosen):
+                yield name, chosen.lineno, chosen.end_lineno or chosen.lineno
+            case ast.BoolOp(op=ast.And()) if isinstance(site.statement, ast.If):
+                body = site.statement.body
+                yield name, body[0].lineno, body[-1].end_lineno or body[0].lineno
 
 
 def _draws_number(node: ast.Call, name: str) -> bool:

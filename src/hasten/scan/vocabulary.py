@@ -84,6 +84,11 @@ OPTIMIZERS = words(
     " Adafactor Muon"
 )
 LOADERS = words("DataLoader StatefulDataLoader FastDataLoader MultiEpochsDataLoader NeighborLoader")
+MAKES_LOADER = re.compile(
+    r"^_*((get|make|build|create|prepare|init|construct|setup|train|val|valid|validation|test|eval"
+    r"|predict|new)_(\w+_)?loader|(\w+_)?data_?loader)$"
+)
+"""How functions are called that give a loader; a mere ``loader`` mostly reads a file."""
 DATASETS = words("TensorDataset Subset ConcatDataset ImageFolder DatasetFolder")
 FRAMES = words("DataFrame read_csv read_parquet read_excel read_feather read_table")
 LR_SCHEDULERS = "torch.optim.lr_scheduler"
