@@ -20,7 +20,7 @@ TORCH_GIVES_NO_TENSOR = words(
     " get_num_threads set_default_dtype get_default_dtype numel Generator typename finfo iinfo"
     " set_float32_matmul_precision use_deterministic_algorithms set_printoptions split chunk unbind"
     " promote_types result_type is_complex are_deterministic_algorithms_enabled equal allclose"
-    " meshgrid broadcast_tensors export get_rng_state set_rng_state"
+    " meshgrid broadcast_tensors broadcast_shapes export get_rng_state set_rng_state"
 )
 MADE_ON_HOST = words(
     "tensor as_tensor from_numpy zeros ones empty full rand randn randint randperm arange linspace"
