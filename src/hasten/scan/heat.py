@@ -258,6 +258,8 @@ class Heats:
         last = called.id if isinstance(called, ast.Name) else called.attr
         if not last.islower():
             return False
+        if last in ("env_step", "step_env"):
+            return True
         return "forward" in last or self._values.of(called, function).kind == "module"
 
     def _is_loader(self, over: ast.expr, function: Function) -> bool:

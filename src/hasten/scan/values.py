@@ -773,7 +773,7 @@ def _names_device(node: ast.expr) -> bool:
     match node:
         case ast.Constant(value=str()) | ast.JoinedStr():
             return True
-        case ast.Subscript(value=held):
+        case ast.Subscript(value=held) | ast.IfExp(body=held):
             return _names_device(held)
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
             return "device" in name.lower()

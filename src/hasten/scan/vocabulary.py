@@ -24,7 +24,8 @@ TORCH_GIVES_NO_TENSOR = words(
 )
 MADE_ON_HOST = words(
     "tensor as_tensor from_numpy zeros ones empty full rand randn randint randperm arange linspace"
-    " eye normal FloatTensor LongTensor Tensor IntTensor BoolTensor DoubleTensor tril_indices"
+    " eye normal FloatTensor LongTensor Tensor IntTensor BoolTensor DoubleTensor ByteTensor"
+    " HalfTensor ShortTensor tril_indices"
     " triu_indices logspace hann_window hamming_window blackman_window kaiser_window"
 )
 """Of these, what has no ``device=`` and no input on a device lies on the host."""

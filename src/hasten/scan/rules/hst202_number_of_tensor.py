@@ -76,6 +76,9 @@ import torch
 from torch import nn
 
 class Cut(nn.Module):
+    def grid(self, h, w, device):
+        return torch.arange(h, device=device), torch.zeros(h, w, device=device)
+
     def forward(self, x, length, pad):
         shares = torch.zeros(x.shape, device=x.device) + torch.exp(x) + math.exp(len(x))
         x = x.expand(3, -1, x.size(1)) + torch.full((3, 1), 2.0, device=x.device)
@@ -125,14 +128,13 @@ def _waits(read: ast.expr, site: Site, look: Look) -> bool:
         return False
     if isinstance(read, ast.BinOp):
         return _waits(read.left, site, look) or _waits(read.right, site, look)
-    return look.is_on_device(read, site) and not (
-        isinstance(site.node, ast.Slice) and _is_only_named(read, site, look)
-    )
+    is_size = isinstance(site.node, ast.Slice) or called_name(site.node) in (*SIZED, "range")
+    return look.is_on_device(read, site) and not (is_size and _is_only_named(read, site, look))
 
 
 def _is_only_named(read: ast.expr, site: Site, look: Look) -> bool:
-    """A parameter that is taken for a tensor for its name alone: where a slice ends, it is no
-    tensor of many values."""
+    """A parameter that is taken for a tensor for its name alone: a length is none of many
+    values."""
     if not isinstance(read, ast.Name):
         return False
     binding, scope = look.values.definition(read.id, read.lineno, site.function)
