@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.heat import Heat
+from hasten.scan.heat import Heat, bare
 from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -52,6 +52,10 @@ def rank(scores, relevant):
             return picked
     for row in scores.cpu():
         picked = relevant[row]
+
+def masked(values, masks: dict[str, torch.Tensor]):
+    for name, mask in masks.items():
+        values[mask] = 0
 """,
     )
 
@@ -63,6 +67,10 @@ def rank(scores, relevant):
         if not bindings or all(each.how != "loop" for each in bindings):
             return
         binding, _ = look.values.definition(index.id, index.lineno, site.function)
-        if binding is not None and binding.how == "loop" and look.is_on_device(index, site):
+        if binding is None or binding.how != "loop" or binding.value is None:
+            return
+        if look.value(bare(binding.value), site).kind == "list":
+            return  # of which each is a tensor of its own: a mask, or rows
+        if look.is_on_device(index, site):
             text = f"`{look.source(site.node)}` reads `{index.id}` from the device"
             yield Found(site.node, text, None, Heat.ONCE)
