@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.inference import is_fallback, is_without_grad, only_infers
-from hasten.scan.look import Look, called_name, is_own_attribute, receiver
+from hasten.scan.look import QUIET, Look, called_name, is_own_attribute, receiver
 from hasten.scan.models import model_behind
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
@@ -20,6 +20,7 @@ LITTLE = re.compile(
 )
 MADE_SMALL = ("cpu", "numpy", "item", "tolist", "mean", "sum", "argmax", "len", "log_prob")
 """What leaves nothing on the device, or little."""
+TO_HOST = ("cpu", "numpy", "item", "tolist")
 
 
 class ResultsKeptOnDevice(Rule):
@@ -157,7 +158,9 @@ def train(model, loader, optimizer):
         model = model_behind(kept, site.function, look, MADE_SMALL)
         if model is None or any(each.changes(model.func) for each in look.loops(site)):
             return False  # or the loop goes over models
-        return quiet or is_without_grad(model, site.function, look)
+        if quiet:
+            return True
+        return bool(QUIET.search(look.text)) and is_without_grad(model, site.function, look)
 
     def _over_data(self, holder: ast.expr, site: Site, look: Look) -> bool:
         """Whether it is filled by a loop of steps, and not anew in each to be used at once."""
@@ -192,9 +195,21 @@ def _kept(node: ast.Call | ast.AugAssign) -> tuple[ast.expr | None, list[ast.exp
 
 
 def _is_elsewhere(node: ast.expr, site: Site, look: Look) -> bool:
-    """Whether it was brought to the host before, or is no tensor."""
+    """Whether it was brought to the host before, or is no tensor; of a function of one's own, what
+    it brings to the host is left out."""
     value = look.value(node, site)
-    return value.where == "host" or value.kind in ("array", "number", "text")
+    if value.where == "host" or value.kind in ("array", "number", "text") or _is_moved(node):
+        return True
+    owner = site.function.owner
+    if isinstance(node, ast.Call) and is_own_attribute(node.func) and owner is not None:
+        own = owner.methods.get(called_name(node))
+        return own is not None and any(called_name(each.node) in TO_HOST for each in own.calls)
+    return False
+
+
+def _is_moved(node: ast.expr) -> bool:
+    """``out.to(storage)``, to wherever that is."""
+    return called_name(node) == "to" and isinstance(node, ast.Call) and bool(node.args)
 
 
 def _is_kept_by_hook(kept: ast.expr, holder: ast.expr | None, site: Site) -> bool:
