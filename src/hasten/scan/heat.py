@@ -111,7 +111,7 @@ FOLLOWS = re.compile(
 AVERAGES = re.compile(r"(?<![A-Z])EMA(?![A-Z](?![a-z]))|Ema(?![a-z])|MovingAverage|AveragedModel")
 OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)")
 OPTIMIZERS = re.compile(rf"Optimizer$|(^|\.)optim(izers?)?\.({'|'.join(sorted(OPTIMIZER_NAMES))})$")
-COLLATE = re.compile(r"collate")
+COLLATE = re.compile(r"collat|^_*batchify|(^|_)(pad|pack|merge|assemble)_(mini_?)?batch$")
 DRAWS = re.compile(
     r"^_*((sample|draw|fetch)(_(batch|batches|mini_?batch|transitions?|experiences?|sequences?"
     r"|episodes?|trajectory|trajectories|indices|idxs|idxes|proportional|(time_?)?steps?|paths?"
@@ -156,7 +156,7 @@ class Heats:
             return Heat.ELEMENT if owner.bases and owner.bases[0].endswith("Dataset") else Heat.ONCE
         if MAKES_BATCH.search(name):
             return Heat.STEP
-        if COLLATE.search(name) and name != "__init__":
+        if collates(function):
             return Heat.STEP
         if owner is not None and name == "__next__":
             return Heat.STEP
@@ -214,8 +214,7 @@ class Heats:
 
     def makes_batches(self, function: Function) -> bool:
         """Whether a loader calls it for each sample or each batch."""
-        name = function.last_name
-        return name in SAMPLE_FUNCTIONS or bool(COLLATE.search(name))
+        return function.last_name in SAMPLE_FUNCTIONS or collates(function)
 
     def local(self, site: Site) -> Local:
         return self.of_loop(site.loop)
@@ -329,6 +328,14 @@ class Heats:
         if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
         return any(FEW.search(each.lower()) for each in _names(over))
+
+
+def collates(function: Function) -> bool:
+    """Whether it makes a batch of samples: by its name, or as what is called of a collator."""
+    name, owner = function.last_name, function.owner
+    if name == "__call__":
+        return owner is not None and "ollat" in owner.name
+    return name != "__init__" and COLLATE.search(name) is not None
 
 
 def is_store(owner: Class) -> bool:
