@@ -40,7 +40,7 @@ TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image"
 """What a data set holds that has to be looked at one by one."""
 OBJECTS = re.compile(
     r"data_?sets?$|(^|_)ds$|graph|mol(ecule)?s$|record|entries|symbol|documents?$|docs$|_list$"
-    r"|loader|tokens$"
+    r"|loader"
 )
 """And what holds no rows of an array: another data set, or a list of objects."""
 
@@ -289,8 +289,10 @@ def _is_of_array(node: ast.Subscript) -> bool:
 
 
 def _holds_text(node: ast.Subscript) -> bool:
-    name = node.value.attr.lower() if isinstance(node.value, ast.Attribute) else ""
-    return any(word in name for word in TEXT) or OBJECTS.search(name) is not None
+    name = last_name(node.value).lower()
+    if isinstance(node.value, ast.Attribute) and any(word in name for word in TEXT):
+        return True
+    return OBJECTS.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
