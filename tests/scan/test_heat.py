@@ -160,12 +160,21 @@ def test_some_names_say_that_a_function_is_called_now_and_then(name: str) -> Non
         ("ReplayBuffer", "fetch_file", Heat.ONCE),
         ("ReplayBuffer", "sample_rate", Heat.ONCE),
         ("ReplayBuffer", "save", Heat.ONCE),
+        ("ReplayBuffer", "sample_timesteps", Heat.STEP),
+        ("SumTree", "important_sampling", Heat.STEP),
         ("Normal", "sample", Heat.ONCE),
     ],
 )
 def test_a_buffer_is_drawn_from_every_step(owner: str, name: str, heat: Heat) -> None:
     found = outline(ast.parse(f"class {owner}:\n    def {name}(self, size): ..."), (), ())
     assert Heats(found, Values(found)).of_role(found.functions[1]) == heat
+
+
+def test_what_rows_are_added_to_and_sampled_from_is_a_buffer() -> None:
+    text = "class Steps:\n    def push(self, row): ...\n    def sample(self, size): ..."
+    found = outline(ast.parse(text), (), ())
+    roles = [Heats(found, Values(found)).of_role(each) for each in found.functions[1:]]
+    assert roles == [Heat.ONCE, Heat.STEP]
 
 
 @pytest.mark.parametrize(

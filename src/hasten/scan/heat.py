@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from hasten.scan.outline import COMPREHENSIONS, STEPS, Function, Loop, Outline, Site
+from hasten.scan.outline import COMPREHENSIONS, STEPS, Class, Function, Loop, Outline, Site
 from hasten.scan.values import Values
 from hasten.scan.vocabulary import OPTIMIZERS as OPTIMIZER_NAMES
 from hasten.scan.vocabulary import is_tensor_parameter, words
@@ -54,6 +54,7 @@ BATCH = re.compile(
 FEW = re.compile(
     r"layers?$|blocks?$|modules?$|stages?|convs?$|children|parameters|param_groups|optimizers?$"
     r"|schedulers?$|keys$|metrics?|callbacks?$|heads?$|losses$|loss_|tasks?$|levels?$|scales?$"
+    r"|^(n_|num_)?depths?$"
 )
 """What there are a handful of in a model: going over these makes a line no hotter."""
 
@@ -88,9 +89,14 @@ OPTIMIZERS = re.compile(rf"Optimizer$|(^|\.)optim(izers?)?\.({'|'.join(sorted(OP
 COLLATE = re.compile(r"collate")
 DRAWS = re.compile(
     r"^_*((sample|draw|fetch)(_(batch|batches|mini_?batch|transitions?|experiences?|sequences?"
-    r"|episodes?|trajectories|indices|idxs|idxes|proportional))?|get_(mini_?)?batch|\w*priorit\w*)$"
+    r"|episodes?|trajectory|trajectories|indices|idxs|idxes|proportional|(time_?)?steps?|paths?"
+    r"|rows?|chunks?|segments?|windows?|uniform|data|n|for_\w+))?"
+    r"|(\w+_)?sampling|get_(mini_?)?batch|\w*priorit\w*)$"
 )
-REPLAYS = re.compile(r"(Buffer|Memory|Storage)$|Replay")
+REPLAYS = re.compile(
+    r"(Buffer|Memory|Storage|(Sum|Segment|Priority)Tree)$|Replay|Experiences?(Pool|Store)?$"
+)
+ADDS = frozenset(("add", "push", "append", "store", "insert", "remember"))
 TRANSFORM_OWNERS = re.compile(
     r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer|[Pp]rocessor)$"
 )
@@ -125,7 +131,7 @@ class Heats:
             return Heat.STEP
         if owner is not None and name == "__next__":
             return Heat.STEP
-        if owner is not None and DRAWS.search(name) and REPLAYS.search(owner.name):
+        if owner is not None and DRAWS.search(name) and is_store(owner):
             return Heat.STEP
         if owner is not None and name == "__call__":
             if TRANSFORM_OWNERS.search(owner.name):
@@ -270,6 +276,14 @@ class Heats:
         if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
         return any(FEW.search(each.lower()) for each in _names(over))
+
+
+def is_store(owner: Class) -> bool:
+    """Whether past steps are kept in it, of which batches are drawn: by its name or those of its
+    bases, or since rows are added to it and sampled."""
+    if any(REPLAYS.search(each) for each in (owner.name, *owner.bases)):
+        return True
+    return "sample" in owner.methods and not ADDS.isdisjoint(owner.methods)
 
 
 def _updates_weights(function: Function) -> bool:

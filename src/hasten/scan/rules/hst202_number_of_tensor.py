@@ -1,4 +1,5 @@
-"""A tensor where Python wants a number: ``float(t)``, ``range(t)``, ``max(t, 0)``, ``x[:t]``."""
+"""A tensor where Python wants a number: ``float(t)``, ``range(t)``, ``max(t, 0)``, ``x[:t]``,
+``math.exp(t)``, ``torch.zeros(t)``."""
 
 import ast
 from collections.abc import Iterator
@@ -7,6 +8,14 @@ from typing import ClassVar
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+
+NUMBERS = ("float", "int", "bool", "range", "max", "min")
+OF_MATH = ("exp", "sqrt", "log", "ceil", "floor", "pow")
+SIZED = (
+    "arange", "zeros", "ones", "empty", "full", "rand", "randn", "eye", "new_zeros", "new_ones",
+    "new_full", "new_empty", "expand", "repeat",
+)  # fmt: skip
+"""What takes numbers for the shape of its result."""
 
 
 class NumberOfTensor(Rule):
@@ -19,7 +28,7 @@ class NumberOfTensor(Rule):
     instead = (
         "Keep it a tensor, on the device, until the loop is over; `torch.clamp` instead of `max`."
     )
-    calls = ("float", "int", "bool", "range", "max", "min", "arange")
+    calls = (*NUMBERS, *OF_MATH, *SIZED)
     nodes = (ast.Slice,)
     waits = True
     examples: ClassVar[tuple[str, ...]] = (
@@ -48,6 +57,31 @@ class Pool(nn.Module):
         return x[:, :longest] * max(x.sum(), 0)  # !
 """,
         """\
+import math
+import torch
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        likely = math.exp(-loss)  # !
+        counts = torch.zeros(len(x), y.cuda().max() + 1, device="cuda")  # !
+        padded = loss.new_zeros((3, y.cuda().sum()))  # !
+""",
+        """\
+import math
+import torch
+from einops import repeat
+from torch import nn
+
+class Cut(nn.Module):
+    def forward(self, x, length, pad):
+        shares = torch.zeros(x.shape, device=x.device) + torch.exp(x) + math.exp(len(x))
+        x = x.expand(3, -1, x.size(1)) + torch.full((3, 1), 2.0, device=x.device)
+        return x[..., pad : pad + length] + shares + repeat(x, "rows -> rows 3")
+""",
+        """\
 import torch
 
 def train(model, loader, optimizer):
@@ -64,18 +98,47 @@ def train(model, loader, optimizer):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        for read in _read(site.node):
-            if not isinstance(read, ast.Constant) and look.is_on_device(read, site):
+        for read in _read(site.node, look):
+            if not isinstance(read, ast.Constant) and _waits(read, site, look):
                 yield Found(site.node, f"`{look.source(read)}` is read here from the device")
                 return
 
 
-def _read(node: ast.Call | ast.Slice) -> Iterator[ast.expr]:
+def _read(node: ast.Call | ast.Slice, look: Look) -> Iterator[ast.expr]:
     """What must be a number for Python to go on."""
     if isinstance(node, ast.Slice):
         yield from (each for each in (node.lower, node.upper) if each is not None)
-    elif called_name(node) == "arange" or (
-        isinstance(node.func, ast.Name)
-        and (len(node.args) > 1 or node.func.id not in ("max", "min"))
-    ):
+        return
+    name = called_name(node)
+    if name in OF_MATH:
+        yield from node.args if look.dotted(node.func).startswith("math.") else ()
+    elif name in SIZED:
+        sizes = [] if any(map(_is_text, node.args)) else node.args
+        for each in sizes:
+            yield from each.elts if isinstance(each, ast.Tuple | ast.List) else (each,)
+    elif isinstance(node.func, ast.Name) and (len(node.args) > 1 or name not in ("max", "min")):
         yield from node.args
+
+
+def _is_text(node: ast.expr) -> bool:
+    """``repeat(x, "rows -> rows columns")``: of another library."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _waits(read: ast.expr, site: Site, look: Look) -> bool:
+    if isinstance(read, ast.BinOp):
+        return _waits(read.left, site, look) or _waits(read.right, site, look)
+    return look.is_on_device(read, site) and not (
+        isinstance(site.node, ast.Slice) and _is_only_named(read, site, look)
+    )
+
+
+def _is_only_named(read: ast.expr, site: Site, look: Look) -> bool:
+    """A parameter that is taken for a tensor for its name alone: where a slice ends, it is no
+    tensor of many values."""
+    if not isinstance(read, ast.Name):
+        return False
+    binding, scope = look.values.definition(read.id, read.lineno, site.function)
+    if binding is not None or scope is None or scope.parameters[read.id].annotation is not None:
+        return False
+    return read.id not in look.values.parameters.tensor_parameters(scope)
