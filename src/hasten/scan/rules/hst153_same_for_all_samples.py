@@ -27,7 +27,7 @@ OF_HELD = words(
 EMPTY = words(
     "zeros ones empty full zeros_like ones_like full_like device dtype float32 float64 int64 int32"
     " bool_ uint8 manual_seed is_tensor Size Generator no_grad get_worker_info seed RandomState"
-    " default_rng arange"
+    " default_rng arange load loadtxt genfromtxt fromfile"
 )
 """What is made to be filled, is no work, or is no value."""
 CHANGES = words("append extend update pop insert add remove clear sort setdefault shuffle")
