@@ -17,6 +17,7 @@ SIZED = (
     "new_full", "new_empty",
 )  # fmt: skip
 """What takes numbers for the shape of its result."""
+OF_SIZES = (*SIZED, *OF_MATH, "range")
 
 
 class NumberOfTensor(Rule):
@@ -77,7 +78,7 @@ from torch import nn
 
 class Cut(nn.Module):
     def grid(self, h, w, device):
-        return torch.arange(h, device=device), torch.zeros(h, w, device=device)
+        return torch.arange(h, device=device), torch.zeros(h, w, device=device), math.ceil(h / 2)
 
     def forward(self, x, length, pad):
         shares = torch.zeros(x.shape, device=x.device) + torch.exp(x) + math.exp(len(x))
@@ -128,5 +129,6 @@ def _waits(read: ast.expr, site: Site, look: Look) -> bool:
         return False
     if isinstance(read, ast.BinOp):
         return _waits(read.left, site, look) or _waits(read.right, site, look)
-    is_size = isinstance(site.node, ast.Slice) or called_name(site.node) in (*SIZED, "range")
+    is_size = isinstance(site.node, ast.Slice) or called_name(site.node) in OF_SIZES
+    is_size = is_size and not last_name(read).endswith("loss")
     return look.is_on_device(read, site) and not (is_size and look.is_only_named(read, site))

@@ -63,6 +63,7 @@ from torch import nn
 class Kernel(nn.Module):
     def forward(self, x1, x2, shape: torch.Tensor):
         same = torch.equal(x1, x2)  # !
+        self.assertTrue(torch.equal(x1, x2))
         assert x1.shape == shape
         return x1 if same else x2
 """,
@@ -109,6 +110,8 @@ def train(model, loader, optimizer):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if site.function.last_name.startswith("test") or called_name(site.parent)[:6] == "assert":
+            return
         for part in [site.node] if isinstance(site.node, ast.Call) else _parts(site.node.test):
             if _may_be_tensor(part) and self._waits(part, site, look):
                 least = Heat.ONCE if self._reads_each(part, site, look) else None
