@@ -80,9 +80,7 @@ SELDOM = re.compile(
 )
 """How functions are called that a program calls now and then, tensors or not."""
 UPDATES = re.compile(r"^(_*apply|(\w+_)?(step|update)(_parameters|_params|_weights)?)$")
-FOLLOWS = re.compile(
-    r"(soft|polyak|ema|momentum)_update|update_(\w+_)?(ema|moving_average|momentum)"
-)
+FOLLOWS = re.compile(r"(soft|polyak|ema|momentum)_update|update_(\w+_)?(ema|averages?|momentum)$")
 """How functions are called that let averages of weights follow these."""
 AVERAGES = re.compile(r"(?<![A-Z])EMA(?![A-Z](?![a-z]))|Ema(?![a-z])|MovingAverage|AveragedModel")
 OPTIMIZERS = re.compile(rf"Optimizer$|(^|\.)optim(izers?)?\.({'|'.join(sorted(OPTIMIZER_NAMES))})$")
@@ -115,7 +113,7 @@ class Heats:
         name, owner = function.last_name, function.owner
         if isinstance(function.node, ast.Module):
             return Heat.ONCE
-        if LOSSES.search(name) and _takes_batch(function):
+        if LOSSES.search(name) and (_takes_batch(function) or _takes_model(function)):
             return Heat.STEP
         if any(site.loop is None and _is_backward(site.node.func) for site in function.calls):
             return Heat.STEP
@@ -311,6 +309,11 @@ def _takes_batch(function: Function) -> bool:
     return any(
         each in ("X", "batch") or is_tensor_parameter(each.lower()) for each in function.parameters
     )
+
+
+def _takes_model(function: Function) -> bool:
+    """Of a penalty on weights."""
+    return any(each in ("model", "net", "network", "module") for each in function.parameters)
 
 
 def _is_range(node: ast.expr) -> bool:

@@ -46,6 +46,7 @@ def overlaps(guess: torch.Tensor, truth: torch.Tensor, count):
     for c in range(count):
         ours = guess == c  # !
         theirs = (truth == c).float()  # !
+        places = torch.where(truth == c)[0]  # !
         found.append((ours * theirs).sum())
     return found
 """,
@@ -70,7 +71,9 @@ def means(x, labels, n_classes, names):
             return
         is_mask = isinstance(site.parent, ast.Subscript) and site.parent.slice is test
         is_part = isinstance(test.left, ast.Subscript) and isinstance(site.parent, ast.Call)
-        is_kept = isinstance(site.parent, ast.Assign | ast.Attribute)
+        is_kept = isinstance(site.parent, ast.Assign | ast.Attribute) or (
+            called_name(site.parent) in ("where", "nonzero", "sum", "argwhere", "flatnonzero")
+        )
         if is_mask or is_part or (is_kept and look.value(test.left, site).is_tensor):
             yield Found(site.statement, f"`{look.source(test)}` is computed for every label")
 
