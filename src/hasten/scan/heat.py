@@ -64,6 +64,22 @@ STEP_FUNCTIONS = words(
     " on_train_batch_end on_train_batch_start on_batch_end on_batch_begin on_step_end"
     " training_step_end on_validation_batch_end batch_step _train_step process_batch"
 )
+HOOKS = re.compile(
+    r"^_*(on|before|after)_(\w+_)?(batch|iteration|iter|step|backward|forward|zero_grad|loss|pred)"
+    r"(_(start|end|begin|started|ended|completed))?$"
+)
+"""What a training loop of another's calls in every step."""
+OF_TRAINERS = words("_prepare_inputs prediction_step")
+"""And what the one of Transformers does."""
+COUNTED = words("update process add add_batch process_batch update_metrics accumulate")
+AT_LAST = words("compute compute_metrics result results get_metric evaluate summarize accumulate")
+"""Of a metric: what it does for a batch, and in the end."""
+METRICS = re.compile(r"Metrics?$|Evaluator$|Meter$|Measure$|Accuracy$|Score$")
+UPDATES_MODEL = re.compile(
+    r"^_*(optim(izer)?_(step|update)|(\w+_)?update_(param(eter)?s|weights|nets?|networks?|actors?"
+    r"|critics?|policy|model|agents?)|train_(batch|on_batch|step|minibatch)|training_step)$"
+)
+"""How functions are called that train for a step."""
 MAKES_BATCH = re.compile(
     r"^_*(get|make|next|sample|generate|gen|create|build|draw|fetch|form)_(mini_?)?batch$"
     r"|^_*(mini_?)?batch_(generation|sampling)$"
@@ -113,11 +129,17 @@ class Heats:
         name, owner = function.last_name, function.owner
         if isinstance(function.node, ast.Module):
             return Heat.ONCE
-        if LOSSES.search(name) and (_takes_batch(function) or _takes_model(function)):
+        if LOSSES.search(name) and (
+            _takes_batch(function) or _takes_model(function) or self._computes_loss(function)
+        ):
             return Heat.STEP
-        if any(site.loop is None and _is_backward(site.node.func) for site in function.calls):
+        if trains(function):
             return Heat.STEP
         if name.startswith("forward") or name in STEP_FUNCTIONS:
+            return Heat.STEP
+        if owner is not None and (HOOKS.search(name) or _is_of_trainer(name, owner)):
+            return Heat.STEP
+        if owner is not None and _counts_batch(name, owner):
             return Heat.STEP
         if owner is not None and name in SAMPLE_FUNCTIONS:
             return Heat.ELEMENT
@@ -138,6 +160,15 @@ class Heats:
         if _updates_weights(function):
             return Heat.STEP
         return Heat.ONCE
+
+    def _computes_loss(self, function: Function) -> bool:
+        """Whether it reduces something to a loss, and does not go over the batches itself: one
+        that only chooses a loss does not."""
+        return (
+            "loss" in function.last_name
+            and any(_reduces(site.node.func) for site in function.calls)
+            and not any(self.kind_of(loop) == Heat.STEP for loop in function.loops)
+        )
 
     def of_use(self, function: Function) -> Heat:
         """What the function's parameters say, to be used where nobody is known to call it: what
@@ -232,7 +263,11 @@ class Heats:
         last = called.id if isinstance(called, ast.Name) else called.attr
         if not last.islower():
             return False
-        return "forward" in last or self._values.of(called, function).kind == "module"
+        return (
+            "forward" in last
+            or bool(UPDATES_MODEL.search(last))
+            or self._values.of(called, function).kind == "module"
+        )
 
     def _is_loader(self, over: ast.expr, function: Function) -> bool:
         over = bare(over)
@@ -301,8 +336,28 @@ def _sets_property(function: Function) -> bool:
     )
 
 
+def trains(function: Function) -> bool:
+    """Whether it goes back through a model, and not in a loop of its own."""
+    return any(site.loop is None and _is_backward(site.node.func) for site in function.calls)
+
+
 def _is_backward(called: ast.expr) -> bool:
     return isinstance(called, ast.Attribute) and called.attr in STEPS
+
+
+def _is_of_trainer(name: str, owner: Class) -> bool:
+    return name in OF_TRAINERS and any(each.endswith("Trainer") for each in owner.bases)
+
+
+def _counts_batch(name: str, owner: Class) -> bool:
+    """Whether it is what a metric does with each batch."""
+    if name not in COUNTED or not AT_LAST & (owner.methods.keys() - {name}):
+        return False
+    return any(METRICS.search(each) for each in (owner.name, *owner.bases))
+
+
+def _reduces(called: ast.expr) -> bool:
+    return isinstance(called, ast.Attribute) and called.attr in ("mean", "sum", "item")
 
 
 def _takes_batch(function: Function) -> bool:
@@ -312,8 +367,10 @@ def _takes_batch(function: Function) -> bool:
 
 
 def _takes_model(function: Function) -> bool:
-    """Of a penalty on weights."""
-    return any(each in ("model", "net", "network", "module") for each in function.parameters)
+    """Of a penalty on weights: a model, and no data."""
+    return set(function.parameters).isdisjoint(("self", "loader", "dataloader", "data")) and any(
+        each in ("model", "net", "network", "module") for each in function.parameters
+    )
 
 
 def _is_range(node: ast.expr) -> bool:

@@ -139,9 +139,9 @@ def _has_rows(over: ast.expr, site: Site, look: Look) -> bool:
         return _unbinds_rows(over, site, look)
     if not isinstance(over, ast.Name | ast.Attribute | ast.Subscript):
         return False
-    if not look.value(over, site).is_tensor:
-        return False
     function = site.function
+    if not look.value(over, site).is_tensor or _is_asked_for_list(over, function, look):
+        return False
     if isinstance(over, ast.Name):
         binding, _ = look.values.definition(over.id, over.lineno, function)
         if binding is None:
@@ -210,10 +210,19 @@ def _is_count(node: ast.expr, function: Function, look: Look) -> bool:
 
 def _may_be_list(node: ast.expr, function: Function, look: Look) -> bool:
     """Of what a model gives: it may be one of several lists of tensors."""
+    if _is_asked_for_list(node, function, look):
+        return True
     made = last_given(node, function)
     if not isinstance(made, ast.Call) or not is_model_call(made, function, look):
         return False
     return not _has_shape(node, function, look)
+
+
+def _is_asked_for_list(node: ast.expr, function: Function, look: Look) -> bool:
+    """``isinstance(x, (list, tuple))``: what takes both goes over the one and not the other."""
+    name = last_name(node)
+    said = rf"isinstance\(\s*{name},[^)]*(list|tuple|sequence|iterable)"
+    return bool(name) and re.search(said, look.text_of(function), re.IGNORECASE) is not None
 
 
 def _is_named_count(node: ast.expr) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from hasten.scan import vocabulary
 from hasten.scan.outline import Binding, Class, Function, Outline
-from hasten.scan.signs import Parameters, by_name, may_give_tensor, of_annotation
+from hasten.scan.signs import TENSORS, Parameters, by_name, may_give_tensor, of_annotation
 from hasten.scan.trace import last_name, root_name
 from hasten.scan.value import (
     ARRAY,
@@ -394,9 +394,11 @@ class Values:
             return None
         name = called.attr
         base = self.of(called.value, function)
-        if base.items == "unknown" and base.kind in ("unknown", "dict") and name in ("get", "pop"):
-            if node.args and isinstance(node.args[0], ast.Constant):
-                return _of_key(called.value, node.args[0].value)
+        is_open = base.items == "unknown" and base.kind in ("unknown", "dict")
+        if is_open and name in ("get", "pop"):
+            key = node.args[0] if node.args else None
+            if isinstance(key, ast.Constant):
+                return _of_key(called.value, key.value)
         if base.kind == "unknown":
             if name == "cpu":
                 return HOST_TENSOR
@@ -656,7 +658,7 @@ def _asked_for_tensors(function: Function) -> Iterator[tuple[str, int, int]]:
     for site in function.calls:
         match site.node:
             case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
-                is_asked = last_name(kind).endswith("Tensor")
+                is_asked = last_name(kind) in TENSORS
             case ast.Call(func=ast.Attribute(attr="is_tensor"), args=[ast.Name(id=name)]):
                 is_asked = True
             case _:

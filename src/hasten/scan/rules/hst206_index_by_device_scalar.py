@@ -66,6 +66,10 @@ def rank(scores, relevant):
         picked = relevant[row]
     chosen = [each.nonzero().squeeze(1) for each in scores.cuda()]
     return [relevant[rows] for rows in chosen]
+
+def masked(values, masks: dict[str, torch.Tensor]):
+    for name, mask in masks.items():
+        values[mask] = 0
 """,
     )
 
