@@ -250,7 +250,7 @@ def _candidates(
 def _narrowed(sites: list[Site], rule: Rule) -> list[Site]:
     if rule.in_loops:
         sites = [site for site in sites if site.loop is not None]
-    if rule.assigned:
+    if rule.assigned and sites and isinstance(sites[0].node, ast.Assign | ast.Expr):
         sites = [site for site in sites if site.node.value.__class__ in rule.assigned]
     return sites
 

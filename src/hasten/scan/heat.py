@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from hasten.scan.outline import COMPREHENSIONS, STEPS, Class, Function, Loop, Outline, Site
+from hasten.scan.trace import last_name
 from hasten.scan.values import Values
 from hasten.scan.vocabulary import OPTIMIZERS as OPTIMIZER_NAMES
 from hasten.scan.vocabulary import is_tensor_parameter, words
@@ -58,11 +59,18 @@ FEW = re.compile(
 )
 """What there are a handful of in a model: going over these makes a line no hotter."""
 
+STEP_NAMES = re.compile(
+    r"^_*(shared|common|train(ing)?|val(id(ation)?)?|test|eval(uation)?|predict(ion)?|inference"
+    r"|generator|discriminator|critic|actor|optimi[sz](e|er|ation)|learn(ing)?|gradient|single|one)"
+    r"(_one)?_(step|batch|minibatch)$"
+)
+"""How functions are called that do a step, or its part."""
 STEP_FUNCTIONS = words(
     "training_step validation_step test_step predict_step train_step eval_step train_batch"
     " validate_step optimize_parameters compute_loss forward_backward train_on_batch step_fn"
     " on_train_batch_end on_train_batch_start on_batch_end on_batch_begin on_step_end"
     " training_step_end on_validation_batch_end batch_step _train_step process_batch"
+    " handle_batch run_step update_batch process_function train_one_iter"
 )
 HOOKS = re.compile(
     r"^_*(on|before|after)_(\w+_)?(batch|iteration|iter|step|backward|forward|zero_grad|loss|pred)"
@@ -99,8 +107,9 @@ UPDATES = re.compile(r"^(_*apply|(\w+_)?(step|update)(_parameters|_params|_weigh
 FOLLOWS = re.compile(r"(soft|polyak|ema|momentum)_update|update_(\w+_)?(ema|averages?|momentum)$")
 """How functions are called that let averages of weights follow these."""
 AVERAGES = re.compile(r"(?<![A-Z])EMA(?![A-Z](?![a-z]))|Ema(?![a-z])|MovingAverage|AveragedModel")
+OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)")
 OPTIMIZERS = re.compile(rf"Optimizer$|(^|\.)optim(izers?)?\.({'|'.join(sorted(OPTIMIZER_NAMES))})$")
-COLLATE = re.compile(r"collate")
+COLLATE = re.compile(r"collat|^_*batchify|(^|_)(pad|pack|merge|assemble)_(mini_?)?batch$")
 DRAWS = re.compile(
     r"^_*((sample|draw|fetch)(_(batch|batches|mini_?batch|transitions?|experiences?|sequences?"
     r"|episodes?|trajectory|trajectories|indices|idxs|idxes|proportional|(time_?)?steps?|paths?"
@@ -133,9 +142,9 @@ class Heats:
             _takes_batch(function) or _takes_model(function) or self._computes_loss(function)
         ):
             return Heat.STEP
-        if trains(function):
+        if trains(function) or any(map(self._is_update, function.calls)):
             return Heat.STEP
-        if name.startswith("forward") or name in STEP_FUNCTIONS:
+        if name.startswith("forward") or name in STEP_FUNCTIONS or STEP_NAMES.search(name):
             return Heat.STEP
         if owner is not None and (HOOKS.search(name) or _is_of_trainer(name, owner)):
             return Heat.STEP
@@ -147,7 +156,7 @@ class Heats:
             return Heat.ELEMENT if owner.bases and owner.bases[0].endswith("Dataset") else Heat.ONCE
         if MAKES_BATCH.search(name):
             return Heat.STEP
-        if COLLATE.search(name) and name != "__init__":
+        if collates(function):
             return Heat.STEP
         if owner is not None and name == "__next__":
             return Heat.STEP
@@ -160,6 +169,16 @@ class Heats:
         if _updates_weights(function):
             return Heat.STEP
         return Heat.ONCE
+
+    def _is_update(self, site: Site) -> bool:
+        """``optimizer.step()``, or ``scaler.step(optimizer)``, outside of all loops."""
+        called = site.node.func
+        if site.loop is not None or not isinstance(called, ast.Attribute) or called.attr != "step":
+            return False
+        held = called.value if not site.node.args else site.node.args[0]
+        if OPTIMIZER.search(last_name(held)):
+            return True
+        return self._values.of(held, site.function).kind == "optimizer"
 
     def _computes_loss(self, function: Function) -> bool:
         """Whether it reduces something to a loss, and does not go over the batches itself: one
@@ -195,8 +214,7 @@ class Heats:
 
     def makes_batches(self, function: Function) -> bool:
         """Whether a loader calls it for each sample or each batch."""
-        name = function.last_name
-        return name in SAMPLE_FUNCTIONS or bool(COLLATE.search(name))
+        return function.last_name in SAMPLE_FUNCTIONS or collates(function)
 
     def local(self, site: Site) -> Local:
         return self.of_loop(site.loop)
@@ -265,6 +283,7 @@ class Heats:
             return False
         return (
             "forward" in last
+            or last in ("env_step", "step_env")
             or bool(UPDATES_MODEL.search(last))
             or self._values.of(called, function).kind == "module"
         )
@@ -309,6 +328,14 @@ class Heats:
         if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
         return any(FEW.search(each.lower()) for each in _names(over))
+
+
+def collates(function: Function) -> bool:
+    """Whether it makes a batch of samples: by its name, or as what is called of a collator."""
+    name, owner = function.last_name, function.owner
+    if name == "__call__":
+        return owner is not None and "ollat" in owner.name
+    return name != "__init__" and COLLATE.search(name) is not None
 
 
 def is_store(owner: Class) -> bool:

@@ -20,6 +20,8 @@ LAYERS = re.compile(
     r"|lstm|rnn|transformer|backbone|encoder|decoder|model|module)\d*$"
 )
 """What attributes are called that hold modules, whatever made them."""
+CLASSES = re.compile(r"[A-Z]+\w*[a-z]")
+"""How classes are called, which make a module and do not run it."""
 MODULES = ("self", "torch", "F", "nn", "functional", "np", "numpy")
 """What stands before the name of a function and is no operand of it."""
 
@@ -32,7 +34,10 @@ def is_model_call(call: ast.Call, function: Function, look: Look) -> bool:
     if look.dotted(called).startswith(("torch.", "numpy.", "np.")):
         return False
     if look.values.of(called, function).kind == "module":
-        name = last_name(called).lower()
+        name = last_name(called)
+        if CLASSES.match(name):
+            return False
+        name = name.lower()
         return not LOSSES.search(name) and not MAKES.match(name)
     if isinstance(called, ast.Attribute) and called.attr.startswith("forward"):
         base = called.value

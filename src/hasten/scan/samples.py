@@ -398,8 +398,10 @@ def holds_numbers(node: ast.Subscript, site: Site, look: Look) -> bool:
 
 
 def is_start_of_row(node: ast.Subscript, places: set[str]) -> bool:
-    """``padded[i, :end]``."""
+    """``padded[i, :end]`` and ``padded[i][:end]``."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+    if isinstance(node.value, ast.Subscript) and not parts:
+        parts = [node.value.slice, node.slice]
     if len(parts) < 2 or not isinstance(parts[0], ast.Name) or parts[0].id not in places:
         return False
     row = parts[1]
@@ -407,5 +409,6 @@ def is_start_of_row(node: ast.Subscript, places: set[str]) -> bool:
         isinstance(row, ast.Slice)
         and row.lower is None
         and row.upper is not None
+        and not isinstance(row.upper, ast.Constant | ast.UnaryOp)
         and row.step is None
     )

@@ -196,6 +196,12 @@ COPY = re.compile(
 )
 """How copies of networks are called: ``critic_target``, ``ema_model``."""
 
+DOES = re.compile(
+    r"^_*(is|has|get|set|make|build|create|load|save|init|use|wrap|unwrap|prepare|freeze|find|num|n"
+    r"|check|setup|update|reset|print|export|convert|register|compile|train|test|eval|fit)_"
+)
+"""How names begin of what does something with a model, or says something of one."""
+
 
 @lru_cache(maxsize=10_000)
 def by_name(name: str) -> Value:
@@ -210,6 +216,8 @@ def by_name(name: str) -> Value:
         return Value("optimizer")
     if low.endswith("scaler") and "standard" not in low and "minmax" not in low:
         return Value("scaler") if low in ("scaler", "grad_scaler", "amp_scaler") else UNKNOWN
+    if DOES.search(low):
+        return UNKNOWN
     if low in (
         "model",
         "net",

@@ -10,6 +10,7 @@ from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_at, is_window
+from hasten.scan.trace import names
 from hasten.scan.vocabulary import words
 
 NUMERIC = words(
@@ -54,7 +55,8 @@ def lengths(x: np.ndarray, width):
     fifth = np.array([x[start : start + width] for start in starts])  # !
     sixth = np.array([x[i][[0, 2]] for i in range(x.shape[0])])  # !
     seventh = np.array([width for _ in range(x.shape[0])])  # !
-    return first, second, third, fourth, fifth, sixth, seventh
+    eighth = np.array([1 if each > width else 0 for each in x])  # !
+    return first, second, third, fourth, fifth, sixth, seventh, eighth
 """,
         """\
 import numpy as np
@@ -66,6 +68,11 @@ def lengths(words, masks, weights):
     third = np.stack([np.load(word) for word in words])
     fourth = np.array([draw() for _ in range(len(words))])
     return first, second, third, torch.stack([mask.mean() for mask in masks])
+
+class Lags:
+    def __call__(self, x, words):
+        long = np.array([1 if len(word) > 3 else 0 for word in words])
+        return np.stack([x[lag : lag + 9] for lag in self.lags]), long
 """,
     )
 
@@ -86,7 +93,9 @@ def lengths(words, masks, weights):
         self, each: ast.expr, name: str, over: ast.expr, site: Site, look: Look
     ) -> bool:
         if is_window(each, name):
-            return True
+            return not isinstance(over, ast.Attribute)
+        if _chooses(each, name):
+            return look.value(over, site).kind == "array"
         if isinstance(over, ast.Call) and called_name(over) == "range":
             if _is_part_of_row(each, name, over):
                 return True
@@ -111,6 +120,21 @@ def _is_part_of_row(each: ast.expr, name: str, over: ast.Call) -> bool:
             [ast.Subscript(value=ast.Attribute(value=counted, attr="shape"))],
         ):
             return place == name and ast.dump(held) == ast.dump(counted)
+    return False
+
+
+def _chooses(each: ast.expr, name: str) -> bool:
+    """``1 if x > 0 else 0``, which is ``np.where`` of the whole array."""
+    match each:
+        case ast.IfExp(test=test, body=body, orelse=other):
+            plain = (ast.Constant, ast.Attribute, ast.UnaryOp)
+            decides = isinstance(test, ast.Name | ast.Compare | ast.UnaryOp)
+            return (
+                decides
+                and isinstance(body, plain)
+                and isinstance(other, plain)
+                and name in names(test)
+            )
     return False
 
 

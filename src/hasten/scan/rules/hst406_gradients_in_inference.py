@@ -12,7 +12,11 @@ from hasten.scan.inference import (
     DROPS,
     asked_in,
     asks_model,
+<<<<<<< HEAD
     is_set_to_evaluate,
+=======
+    evaluates,
+>>>>>>> scan-next
     is_without_grad,
     only_infers,
     records,
@@ -172,6 +176,53 @@ class Reduced:
         """\
 import torch
 
+def train(model, train_loader, val_loader, optimizer, loss_of, epochs):
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            loss = loss_of(model(x), y)
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        right = 0
+        for x, y in val_loader:
+            right += (model(x).argmax(1) == y).sum().item()  # !
+        with torch.no_grad():
+            for x, y in val_loader:
+                right += (model(x).argmax(1) == y).sum().item()
+
+def right_answers(model, loader):
+    right = 0
+    for x, y in loader:
+        right += (model(x).argmax(1) == y).sum().item()  # !
+    return right
+
+def run_epoch(model, loader, scaled, optimizer):
+    total = 0.0
+    for x, y in loader:
+        loss = model(x, y)
+        scaled(loss, optimizer)
+        total += loss.item()
+    return total
+
+def search(model, val_batches, weights):
+    loss, seen = 0, 0
+    for batch in val_batches:
+        loss = loss + model(batch)
+        seen += batch.mask.sum().item()
+    loss.backward()
+    return seen
+
+def right_answers_in(model, loader):
+    with eval_mode(model):
+        return sum((model(x) > 0).sum().item() for x in loader)
+
+def test_same(model, x):
+    out = model(x)
+    assert out.cpu().shape == (1, 2)
+""",
+        """\
+import torch
+
 class Net:
     @torch.no_grad()
     def predict(self, x):
@@ -201,12 +252,24 @@ class Net:
         if not only_infers(function):
             if isinstance(site.node, ast.Call):
                 yield from self._dropped_at_once(site, look)
+            else:
+                yield from self._evaluated(loop_of(site), look)
             return
         model = _model_of(site, look)
         if model is None or not records(model, function, look):
             return
         said = f"`{look.source(model.func)}` records gradients that nothing uses"
         yield Found(_place(model, function, look), said, _decorate(function, look))
+
+    def _evaluated(self, loop: Loop | None, look: Look) -> Iterator[Found]:
+        """A loop over batches, beside others that train or by itself."""
+        model = _asked_by(loop, look)
+        if loop is None or model is None or not evaluates(loop, look):
+            return
+        asked = [each for each in asked_in(loop, look) if records(each, loop.function, look)]
+        if asked:
+            said = f"`{look.source(asked[0].func)}` records gradients that nothing uses"
+            yield Found(loop.node if len(asked) > 1 else asked[0], said)
 
     def _dropped_at_once(self, site: Site, look: Look) -> Iterator[Found]:
         """``target(x).detach()`` in a step of training."""
