@@ -4,11 +4,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-<<<<<<< HEAD
-from hasten.scan.look import Look, argument, called_name, is_constant, is_own_attribute, receiver
-=======
-from hasten.scan.look import Look, called_name, is_own_attribute, names_in, receiver
->>>>>>> scan-next
+from hasten.scan.look import (
+    Look,
+    argument,
+    called_name,
+    is_constant,
+    is_own_attribute,
+    names_in,
+    receiver,
+)
 from hasten.scan.models import LOSSES, is_model_call
 from hasten.scan.outline import Function, Loop, Site
 from hasten.scan.trace import calls_in, last_name, root_name, site_of
@@ -41,18 +45,15 @@ GUARDED = re.compile(r"^_?(encode|generate|predict|transcribe|translate|embed)")
 def only_infers(function: Function) -> bool:
     """By its name, and since nothing in it needs a gradient."""
     name = function.last_name
-<<<<<<< HEAD
-    if HOOKS.match(name) or not (INFERS.search(name.lower()) or _evaluates(function)):
-=======
-    if HOOKS.match(name) or not INFERS.search(name.lower()) or _is_check(function):
->>>>>>> scan-next
+    if HOOKS.match(name) or _is_check(function):
+        return False
+    if not INFERS.search(name.lower()) and not _evaluates(function):
         return False
     if any(called_name(each.node) in NEED_GRADIENTS for each in function.calls):
         return False
     return not any(_takes_gradients(each) for each in _own_methods(function))
 
 
-<<<<<<< HEAD
 def _evaluates(function: Function) -> bool:
     """Whether it sets a model to evaluate, and goes over something."""
     return bool(function.loops) and any(is_set_to_evaluate(each.node) for each in function.calls)
@@ -64,7 +65,8 @@ def is_set_to_evaluate(call: ast.Call) -> bool:
     if name == "eval":
         return receiver(call) is not None and not call.args
     return name == "train" and is_constant(argument(call, 0, "mode"), value=False)
-=======
+
+
 def _is_check(function: Function) -> bool:
     """Whether it is a test of the code, and no evaluation on test data."""
     if not function.last_name.startswith("test_"):
@@ -74,7 +76,6 @@ def _is_check(function: Function) -> bool:
         or called_name(getattr(each, "value", None)).startswith("assert")
         for each in getattr(function.node, "body", ())
     )
->>>>>>> scan-next
 
 
 def _takes_gradients(function: Function) -> bool:

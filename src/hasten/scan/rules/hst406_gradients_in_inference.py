@@ -12,11 +12,8 @@ from hasten.scan.inference import (
     DROPS,
     asked_in,
     asks_model,
-<<<<<<< HEAD
-    is_set_to_evaluate,
-=======
     evaluates,
->>>>>>> scan-next
+    is_set_to_evaluate,
     is_without_grad,
     only_infers,
     records,
