@@ -513,7 +513,7 @@ class Values:
             return Value("frame")
         if dotted == "torch.device":
             return Value("device")
-        if dotted.startswith("h5py.") and last == "File":
+        if dotted in vocabulary.STORES:
             return Value("file")
         if dotted.startswith(("torch.nn.", "torchaudio.transforms.")):
             return Value("module")

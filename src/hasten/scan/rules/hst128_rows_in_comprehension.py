@@ -56,7 +56,8 @@ def lengths(x: np.ndarray, width):
     sixth = np.array([x[i][[0, 2]] for i in range(x.shape[0])])  # !
     seventh = np.array([width for _ in range(x.shape[0])])  # !
     eighth = np.array([1 if each > width else 0 for each in x])  # !
-    return first, second, third, fourth, fifth, sixth, seventh, eighth
+    ninth = torch.stack([torch.eye(width)[label] for label in x.labels])  # !
+    return ninth, first, second, third, fourth, fifth, sixth, seventh, eighth
 """,
         """\
 import numpy as np
@@ -94,6 +95,8 @@ class Lags:
     ) -> bool:
         if is_window(each, name):
             return not isinstance(over, ast.Attribute)
+        if _takes_row_of_identity(each, name):
+            return True
         if _chooses(each, name):
             return look.value(over, site).kind == "array"
         if isinstance(over, ast.Call) and called_name(over) == "range":
@@ -120,6 +123,14 @@ def _is_part_of_row(each: ast.expr, name: str, over: ast.Call) -> bool:
             [ast.Subscript(value=ast.Attribute(value=counted, attr="shape"))],
         ):
             return place == name and ast.dump(held) == ast.dump(counted)
+    return False
+
+
+def _takes_row_of_identity(each: ast.expr, name: str) -> bool:
+    """``np.eye(count)[label]``, which takes all labels at once."""
+    match each:
+        case ast.Subscript(value=ast.Call() as made, slice=ast.Name(id=place)):
+            return place == name and called_name(made) in ("eye", "identity")
     return False
 
 
