@@ -199,6 +199,21 @@ def test_what_updates_weights_or_averages_of_them_runs_every_step(text: str, hea
     assert Heats(found, Values(found)).of_role(found.functions[-1]) == heat
 
 
+@pytest.mark.parametrize(
+    ("body", "heat"),
+    [
+        ("self.opt.step()", Heat.STEP),
+        ("scaler.step(self.optimizer)", Heat.STEP),
+        ("self.world.step()", Heat.ONCE),
+    ],
+)
+def test_a_function_that_updates_weights_once_is_a_step(body: str, heat: Heat) -> None:
+    text = f"def learn(self, scaler):\n    for x in self.parts:\n        x.backward()\n    {body}\n"
+    found = outline(ast.parse(text), (), ())
+    heats = Heats(found, Values(found))
+    assert heats.of_role(found.functions[1]) == heat
+
+
 def role_of(text: str, name: str) -> Heat:
     """Of a function of the text, by its dotted name."""
     found = outline(ast.parse(text), (), ())

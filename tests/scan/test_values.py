@@ -548,3 +548,32 @@ def step(model, x):
     assert value_of(text.format("batch_size")) == Value("number")
     assert value_of(text.format("loss_dict")) == Value("dict", "device", "tensor")
     assert value_of(text.format("[name for name in loss_dict]")) == Value("list")
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ("self.compute_losses(batch)", Value("tensor", "unknown")),
+        ("self.train_one(batch)", UNKNOWN),
+        ("helper.safe_to_tensor(np.zeros(3))", Value("tensor", "host")),
+        ("helper.to_tensor(np.zeros(3), device=self.device)", Value("tensor", "device")),
+        ("packed.batch_sizes", Value("tensor", "host")),
+        ("labels.to(self.device)", Value("tensor", "device")),
+        ("self.get_model(labels)", UNKNOWN),
+        ("self.table", Value("tensor", "unknown")),
+    ],
+)
+def test_names_of_functions_and_parts_tell_what_nothing_else_does(given: str, value: Value) -> None:
+    text = f"""
+import numpy as np
+import torch
+import helper
+class Step(Base):
+    def run(self, batch):
+        rows, labels = batch
+        other_loss = {given}
+        asked = other_loss
+    def __init__(self):
+        self.register_buffer("table", torch.zeros(3))
+"""
+    assert value_of(text) == value

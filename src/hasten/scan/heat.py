@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from hasten.scan.outline import COMPREHENSIONS, STEPS, Class, Function, Loop, Outline, Site
+from hasten.scan.trace import last_name
 from hasten.scan.values import Values
 from hasten.scan.vocabulary import OPTIMIZERS as OPTIMIZER_NAMES
 from hasten.scan.vocabulary import is_tensor_parameter, words
@@ -58,11 +59,18 @@ FEW = re.compile(
 )
 """What there are a handful of in a model: going over these makes a line no hotter."""
 
+STEP_NAMES = re.compile(
+    r"^_*(shared|common|train(ing)?|val(id(ation)?)?|test|eval(uation)?|predict(ion)?|inference"
+    r"|generator|discriminator|critic|actor|optimi[sz](e|er|ation)|learn(ing)?|gradient|single|one)"
+    r"(_one)?_(step|batch|minibatch)$"
+)
+"""How functions are called that do a step, or its part."""
 STEP_FUNCTIONS = words(
     "training_step validation_step test_step predict_step train_step eval_step train_batch"
     " validate_step optimize_parameters compute_loss forward_backward train_on_batch step_fn"
     " on_train_batch_end on_train_batch_start on_batch_end on_batch_begin on_step_end"
     " training_step_end on_validation_batch_end batch_step _train_step process_batch"
+    " handle_batch run_step update_batch process_function train_one_iter"
 )
 HOOKS = re.compile(
     r"^_*(on|before|after)_(\w+_)?(batch|iteration|iter|step|backward|forward|zero_grad|loss|pred)"
@@ -101,6 +109,7 @@ FOLLOWS = re.compile(
 )
 """How functions are called that let averages of weights follow these."""
 AVERAGES = re.compile(r"(?<![A-Z])EMA(?![A-Z](?![a-z]))|Ema(?![a-z])|MovingAverage|AveragedModel")
+OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)")
 OPTIMIZERS = re.compile(rf"Optimizer$|(^|\.)optim(izers?)?\.({'|'.join(sorted(OPTIMIZER_NAMES))})$")
 COLLATE = re.compile(r"collat|^_*batchify|(^|_)(pad|pack|merge|assemble)_(mini_?)?batch$")
 DRAWS = re.compile(
@@ -133,9 +142,9 @@ class Heats:
             return Heat.ONCE
         if LOSSES.search(name) and (_takes_batch(function) or self._computes_loss(function)):
             return Heat.STEP
-        if trains(function):
+        if trains(function) or any(map(self._is_update, function.calls)):
             return Heat.STEP
-        if name.startswith("forward") or name in STEP_FUNCTIONS:
+        if name.startswith("forward") or name in STEP_FUNCTIONS or STEP_NAMES.search(name):
             return Heat.STEP
         if owner is not None and (HOOKS.search(name) or _is_of_trainer(name, owner)):
             return Heat.STEP
@@ -160,6 +169,16 @@ class Heats:
         if _updates_weights(function):
             return Heat.STEP
         return Heat.ONCE
+
+    def _is_update(self, site: Site) -> bool:
+        """``optimizer.step()``, or ``scaler.step(optimizer)``, outside of all loops."""
+        called = site.node.func
+        if site.loop is not None or not isinstance(called, ast.Attribute) or called.attr != "step":
+            return False
+        held = called.value if not site.node.args else site.node.args[0]
+        if OPTIMIZER.search(last_name(held)):
+            return True
+        return self._values.of(held, site.function).kind == "optimizer"
 
     def _computes_loss(self, function: Function) -> bool:
         """Whether it reduces something to a loss, and does not go over the batches itself: one
@@ -264,6 +283,7 @@ class Heats:
             return False
         return (
             "forward" in last
+            or last in ("env_step", "step_env")
             or bool(UPDATES_MODEL.search(last))
             or self._values.of(called, function).kind == "module"
         )

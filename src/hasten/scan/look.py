@@ -60,6 +60,8 @@ class Look:
         match node:
             case ast.Call(func=ast.Attribute(value=held, attr=name)) if name in KEEPS_TYPE:
                 return self.is_mask(held, site)
+            case ast.Call(args=[held, *_]) if called_name(node) in ("rearrange", "repeat"):
+                return self.is_mask(held, site)
             case ast.Compare() | ast.Call():
                 return gives_booleans(node) and self.value(node, site).kind == "tensor"
             case ast.UnaryOp(op=ast.Invert()):

@@ -191,6 +191,13 @@ def may_give_tensor(called: str) -> bool:
     return last.islower() and not GIVES_NO_TENSOR.search(last)
 
 
+DOES = re.compile(
+    r"^_*(is|has|get|set|make|build|create|load|save|init|use|wrap|unwrap|prepare|freeze|find|num|n"
+    r"|check|setup|update|reset|print|export|convert|register|compile|train|test|eval|fit)_"
+)
+"""How names begin of what does something with a model, or says something of one."""
+
+
 @lru_cache(maxsize=10_000)
 def by_name(name: str) -> Value:
     """Of what is nowhere given a value: people call things what they are."""
@@ -204,6 +211,8 @@ def by_name(name: str) -> Value:
         return Value("optimizer")
     if low.endswith("scaler") and "standard" not in low and "minmax" not in low:
         return Value("scaler") if low in ("scaler", "grad_scaler", "amp_scaler") else UNKNOWN
+    if DOES.search(low):
+        return UNKNOWN
     if low in (
         "model",
         "net",

@@ -309,6 +309,8 @@ class _Reader:
             self.found.calls.setdefault(name, []).append(site)
         if name.endswith(self._wanted_endings):
             self._note_ending(name, site)
+        if name == "register_buffer":
+            self._note_buffer(node)
         if self._loop is not None:
             self._loop.calls.append(site)
             if name in STEPS:
@@ -317,6 +319,15 @@ class _Reader:
             stack.append((each, node))
         for word in node.keywords:
             stack.append((word.value, node))
+
+    def _note_buffer(self, node: ast.Call) -> None:
+        """``self.register_buffer("table", ...)`` gives ``self.table`` a value."""
+        owner = self._function.owner
+        match node.func, node.args:
+            case ast.Attribute(value=ast.Name(id="self")), [ast.Constant(value=str(name)), _, *_]:
+                if owner is not None:
+                    given = Binding(node.end_lineno or node.lineno, node), self._function
+                    owner.attributes.setdefault(name, []).append(given)
 
     def _note_ending(self, name: str, site: Site) -> None:
         for each in self._wanted_endings:

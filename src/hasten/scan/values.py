@@ -82,6 +82,8 @@ class Values:
         return "forward" in owner.methods and init is not None
 
     def of_name(self, name: str, line: int, function: Function) -> Value:
+        if name in vocabulary.ON_HOST:
+            return HOST_TENSOR
         binding, scope = self.definition(name, line, function)
         found = _as_named(name, self._of_definition(name, binding, scope), binding)
         if found.kind not in ("tensor", "batch") and self._is_asked_for(
@@ -124,11 +126,15 @@ class Values:
         return NONE
 
     def _of_same(self, name: str, binding: Binding, scope: Function) -> Value:
-        """``x, y = prepared(x, y)``: what keeps its name mostly stays what it was."""
+        """``x, y = prepared(x, y)``: what keeps its name mostly stays what it was. And a loss is
+        what a function gives that computes one."""
         call = binding.value
         if binding.how not in ("value", "item") or not isinstance(call, ast.Call):
             return UNKNOWN
-        if not may_give_tensor(self._outline.dotted(call.func)):
+        called = last_name(call.func)
+        if name.endswith("loss") and vocabulary.COMPUTES_LOSS.search(called):
+            return TENSOR
+        if not may_give_tensor(called):
             return UNKNOWN
         for each in call.args:
             if isinstance(each, ast.Name) and each.id == name:
@@ -324,6 +330,8 @@ class Values:
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             owner = function.owner
             return self.of_attribute(owner, node.attr) if owner is not None else by_name(node.attr)
+        if node.attr in vocabulary.ON_HOST:
+            return HOST_TENSOR
         base = self.of(node.value, function)
         if base.kind == "tensor":
             if node.attr in vocabulary.ATTRIBUTES_OF_TENSORS or node.attr.endswith(
@@ -369,6 +377,8 @@ class Values:
     def _of_foreign_call(self, node: ast.Call, dotted: str, function: Function) -> Value:
         """Of a function of another file that is given tensors: it mostly gives some."""
         base, _, name = dotted.rpartition(".")
+        if vocabulary.MAKES_TENSOR.search(name):
+            return self._of_maker(node, function)
         if not may_give_tensor(name):
             return UNKNOWN
         if base == "self":
@@ -387,6 +397,13 @@ class Values:
         places = {each.where for each in given}
         return Value("tensor", places.pop() if len(places) == 1 else "unknown")
 
+    def _of_maker(self, node: ast.Call, function: Function) -> Value:
+        """Of a function that makes a tensor of an array: it lies where that lay."""
+        if any(word.arg == "device" for word in node.keywords):
+            return DEVICE_TENSOR
+        given = self.of(node.args[0], function) if node.args else UNKNOWN
+        return HOST_TENSOR if given.kind == "array" or given == HOST_TENSOR else UNKNOWN
+
     def _of_method(self, node: ast.Call, called: ast.Attribute, function: Function) -> Value | None:
         """None where the receiver does not tell."""
         dotted = self._outline.dotted(called)
@@ -402,6 +419,8 @@ class Values:
         if base.kind == "unknown":
             if name == "cpu":
                 return HOST_TENSOR
+            if name in ("to", "cuda") and self._is_of_batch(called.value, function):
+                return DEVICE_TENSOR if moves_to_device(node) else UNKNOWN
             if name in vocabulary.ONLY_TENSORS_HAVE:
                 base = TENSOR
             if name in vocabulary.DRAWN_WITH and vocabulary.GENERATORS.search(
@@ -448,6 +467,15 @@ class Values:
             return ARRAY
         return None
 
+    def _is_of_batch(self, node: ast.expr, function: Function) -> bool:
+        """Whether it is a part of what is called a batch, or has the name of such a part."""
+        if not isinstance(node, ast.Name):
+            return False
+        binding, scope = self.definition(node.id, node.lineno, function)
+        if binding is None:
+            return scope is not None and vocabulary.is_tensor_parameter(node.id)
+        return binding.how == "item" and last_name(binding.value) in vocabulary.BATCHES
+
     def _of_named_call(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
         module, _, last = dotted.rpartition(".")
         if module in vocabulary.TORCH and last not in vocabulary.TORCH_GIVES_NO_TENSOR:
@@ -462,6 +490,8 @@ class Values:
             )
         if last in ("clip_grad_norm_", "clip_grad_norm"):
             return DEVICE_TENSOR
+        if last == "register_buffer":
+            return TENSOR
         if last in vocabulary.OPTIMIZERS and ("optim" in dotted or dotted == last):
             return Value("optimizer")
         if last in vocabulary.LOADERS or last.endswith("DataLoader"):
@@ -788,7 +818,7 @@ def _names_device(node: ast.expr) -> bool:
     match node:
         case ast.Constant(value=str()) | ast.JoinedStr():
             return True
-        case ast.Subscript(value=held):
+        case ast.Subscript(value=held) | ast.IfExp(body=held):
             return _names_device(held)
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
             return "device" in name.lower()

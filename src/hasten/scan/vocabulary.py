@@ -20,12 +20,13 @@ TORCH_GIVES_NO_TENSOR = words(
     " get_num_threads set_default_dtype get_default_dtype numel Generator typename finfo iinfo"
     " set_float32_matmul_precision use_deterministic_algorithms set_printoptions split chunk unbind"
     " promote_types result_type is_complex are_deterministic_algorithms_enabled equal allclose"
-    " meshgrid broadcast_tensors export get_rng_state set_rng_state"
+    " meshgrid broadcast_tensors broadcast_shapes export get_rng_state set_rng_state"
 )
 MADE_ON_HOST = words(
     "tensor as_tensor from_numpy zeros ones empty full rand randn randint randperm arange linspace"
-    " eye normal FloatTensor LongTensor Tensor IntTensor BoolTensor DoubleTensor tril_indices"
-    " triu_indices"
+    " eye normal FloatTensor LongTensor Tensor IntTensor BoolTensor DoubleTensor ByteTensor"
+    " HalfTensor ShortTensor tril_indices"
+    " triu_indices logspace hann_window hamming_window blackman_window kaiser_window"
 )
 """Of these, what has no ``device=`` and no input on a device lies on the host."""
 
@@ -83,6 +84,14 @@ OPTIMIZERS = words(
     "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD Rprop LBFGS SparseAdam"
     " Adafactor Muon"
 )
+MAKES_TENSOR = re.compile(
+    r"(^|_)(to|as|into|2|get)_?(a_)?(torch|tensor|tensors)$|^_*(torchify|tensorize|from_numpy|tensorify)$"
+)
+"""How functions are called that make a tensor of an array."""
+ON_HOST = words("batch_sizes")
+"""Tensors that torch keeps on the host: those of a packed sequence."""
+COMPUTES_LOSS = re.compile(r"^_*(\w+_)?(loss|losses|criterion|objective)(_fn|_func|_function)?$")
+"""How functions are called that compute a loss, or several."""
 LOADERS = words("DataLoader StatefulDataLoader FastDataLoader MultiEpochsDataLoader NeighborLoader")
 MAKES_LOADER = re.compile(
     r"^_*((get|make|build|create|prepare|init|construct|setup|train|val|valid|validation|test|eval"

@@ -8,12 +8,13 @@ from typing import ClassVar
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 
 NUMBERS = ("float", "int", "bool", "range", "max", "min")
 OF_MATH = ("exp", "sqrt", "log", "ceil", "floor", "pow")
 SIZED = (
     "arange", "zeros", "ones", "empty", "full", "rand", "randn", "eye", "new_zeros", "new_ones",
-    "new_full", "new_empty", "expand", "repeat",
+    "new_full", "new_empty",
 )  # fmt: skip
 """What takes numbers for the shape of its result."""
 
@@ -72,14 +73,17 @@ def train(model, loader, optimizer):
         """\
 import math
 import torch
-from einops import repeat
 from torch import nn
 
 class Cut(nn.Module):
+    def grid(self, h, w, device):
+        return torch.arange(h, device=device), torch.zeros(h, w, device=device)
+
     def forward(self, x, length, pad):
         shares = torch.zeros(x.shape, device=x.device) + torch.exp(x) + math.exp(len(x))
         x = x.expand(3, -1, x.size(1)) + torch.full((3, 1), 2.0, device=x.device)
-        return x[..., pad : pad + length] + shares + repeat(x, "rows -> rows 3")
+        shape = torch.broadcast_shapes(x.shape, shares.shape)
+        return x[..., pad : pad + length] + shares + torch.zeros(*shape, 1, device=x.device)
 """,
         """\
 import torch
@@ -113,29 +117,24 @@ def _read(node: ast.Call | ast.Slice, look: Look) -> Iterator[ast.expr]:
     if name in OF_MATH:
         yield from node.args if look.dotted(node.func).startswith("math.") else ()
     elif name in SIZED:
-        sizes = [] if any(map(_is_text, node.args)) else node.args
-        for each in sizes:
+        for each in node.args:
             yield from each.elts if isinstance(each, ast.Tuple | ast.List) else (each,)
     elif isinstance(node.func, ast.Name) and (len(node.args) > 1 or name not in ("max", "min")):
         yield from node.args
 
 
-def _is_text(node: ast.expr) -> bool:
-    """``repeat(x, "rows -> rows columns")``: of another library."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
 def _waits(read: ast.expr, site: Site, look: Look) -> bool:
+    if isinstance(read, ast.Starred) or last_name(read).endswith(("shape", "size")):
+        return False
     if isinstance(read, ast.BinOp):
         return _waits(read.left, site, look) or _waits(read.right, site, look)
-    return look.is_on_device(read, site) and not (
-        isinstance(site.node, ast.Slice) and _is_only_named(read, site, look)
-    )
+    is_size = isinstance(site.node, ast.Slice) or called_name(site.node) in (*SIZED, "range")
+    return look.is_on_device(read, site) and not (is_size and _is_only_named(read, site, look))
 
 
 def _is_only_named(read: ast.expr, site: Site, look: Look) -> bool:
-    """A parameter that is taken for a tensor for its name alone: where a slice ends, it is no
-    tensor of many values."""
+    """A parameter that is taken for a tensor for its name alone: a length is none of many
+    values."""
     if not isinstance(read, ast.Name):
         return False
     binding, scope = look.values.definition(read.id, read.lineno, site.function)

@@ -7,6 +7,7 @@ from typing import ClassVar
 from hasten.scan.look import Look, argument, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 
 
 class LoggedTensor(Rule):
@@ -62,6 +63,7 @@ class Net(LightningModule):
     def training_step(self, batch, number):
         loss = self.loss(batch)
         self.log("loss", loss)
+        self.task.model.log("loss", loss)
         print(f"step {number} of shape {loss.shape}")
         if number % 50 == 0:
             print(loss)
@@ -109,7 +111,8 @@ def _counts_epochs(step: ast.expr | None) -> bool:
 
 def _is_of_self(call: ast.Call) -> bool:
     """Lightning's own keeps tensors as they are."""
-    return isinstance(owner := receiver(call), ast.Name) and owner.id == "self"
+    name = last_name(receiver(call))
+    return name == "self" or name.endswith(("model", "module"))
 
 
 def _is_logarithm(call: ast.Call, look: Look) -> bool:

@@ -117,7 +117,7 @@ def predict(model, loader):
             site.loop is not None and look.is_of_torch(call) and _grows(target.id, site.loop, look)
         ):
             return
-        if site.loop is None and not _is_kept(target, site):
+        if site.loop is None and not (_is_kept(target, site) and _adds_given(joined)):
             return
         if site.loop is not None and (
             _is_needed_whole(target, site.loop) or _is_met_once(target, site.loop)
@@ -144,6 +144,12 @@ def _is_kept(target: ast.expr, site: Site) -> bool:
         target = target.value
     given = owner.attributes.get(last_name(target), ())
     return any(_is_empty(binding.value) for binding, _ in given)
+
+
+def _adds_given(joined: ast.List | ast.Tuple) -> bool:
+    """Whether something is added that each call brings, and not another part of the object."""
+    roots = [root_name(each) for each in joined.elts]
+    return any(each is None or each.id != "self" for each in roots)
 
 
 def _is_empty(node: ast.expr | None) -> bool:

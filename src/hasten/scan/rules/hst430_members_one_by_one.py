@@ -101,7 +101,9 @@ def uncertainty(model, x, times=50):
     for _ in range(times):  # !
         draws.append(model(x))
     with torch.no_grad():
-        more = torch.stack([model(x) for _ in range(times)])  # !
+        more = torch.stack([model(x) for i in range(times)])  # !
+    for i in range(times):  # !
+        draws.append(model(x).softmax(-1))
     return draws, more
 """,
         """\
@@ -184,12 +186,12 @@ class Net(torch.nn.Module):
                 yield Found(node, "each member runs by itself")
         elif layers and _are_layers(loop, calls, look):
             yield Found(node, "each layer runs by itself on what the others do not change")
+        elif draws and any(_is_draw(each, loop, look) for each in calls):
+            yield Found(node, "a model is called once for each draw", least=Heat.ONCE)
         elif (many and any(_is_forward(each, look) for each in calls)) or (
             parts and any(_is_model(each, look) for each in calls)
         ):
             yield Found(node, "a model is called once for each of them")
-        elif draws and any(_is_draw(each, loop, look) for each in calls):
-            yield Found(node, "a model is called once for each draw", least=Heat.ONCE)
 
 
 def _header(node: ast.For | ast.ListComp | ast.GeneratorExp) -> ast.expr:
@@ -299,9 +301,13 @@ def _is_apart(call: ast.Call, loop: Loop, targets: set[str]) -> bool:
 
 
 def _only_counts(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
-    """``for _ in range(n)``."""
+    """``for _ in range(n)``, and with a name that nothing reads."""
     first = node if isinstance(node, ast.For) else node.generators[0]
-    return called_name(first.iter) in ("range", "trange") and last_name(first.target) == "_"
+    if called_name(first.iter) not in ("range", "trange"):
+        return False
+    name = last_name(first.target)
+    parts = node.body if isinstance(node, ast.For) else [node.elt]
+    return name == "_" or not any(name in names(part) for part in parts)
 
 
 def _is_draw(site: Site, loop: Loop, look: Look) -> bool:
