@@ -144,7 +144,7 @@ def records(model: ast.Call, function: Function, look: Look) -> bool:
 def is_without_grad(model: ast.Call, function: Function, look: Look) -> bool:
     """Whether no gradients are recorded there, or only where something else has failed."""
     place = site_of(model, function)
-    if place is None or look.without_grad(place) or is_fallback(place):
+    if place is None or look.without_grad(place) or is_fallback(place) or _is_warm_up(place):
         return True
     return any(look.without_grad(each) for each in _callers(function, look))
 
@@ -159,6 +159,17 @@ def is_fallback(site: Site) -> bool:
     """Whether it runs only where something else has failed."""
     return site.block is not None and any(
         isinstance(each.node, ast.ExceptHandler) for each in site.block.outwards()
+    )
+
+
+def _is_warm_up(place: Site) -> bool:
+    """Whether a model is run once for nothing, beside a loop."""
+    statement = place.statement
+    return (
+        place.loop is None
+        and isinstance(statement, ast.Expr)
+        and statement.value is place.node
+        and bool(place.function.loops)
     )
 
 

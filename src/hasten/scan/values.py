@@ -478,7 +478,11 @@ class Values:
 
     def _of_named_call(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
         module, _, last = dotted.rpartition(".")
-        if module in vocabulary.TORCH and last not in vocabulary.TORCH_GIVES_NO_TENSOR:
+        if (
+            module in vocabulary.TORCH
+            and last not in vocabulary.TORCH_GIVES_NO_TENSOR
+            and not last.startswith(("is_", "get_", "set_"))
+        ):
             if last == "Parameter":
                 return TENSOR
             if last[:1].isupper() and last not in vocabulary.MADE_ON_HOST:
@@ -513,7 +517,7 @@ class Values:
             return Value("frame")
         if dotted == "torch.device":
             return Value("device")
-        if dotted.startswith("h5py.") and last == "File":
+        if dotted in vocabulary.STORES:
             return Value("file")
         if dotted.startswith(("torch.nn.", "torchaudio.transforms.")):
             return Value("module")
@@ -784,7 +788,7 @@ def _of_tensor_method(base: Value, name: str, node: ast.Call) -> Value:
         return Value("list", "host", "number")
     if name in ("chunk", "split", "unbind"):
         return Value("list", base.where, "tensor")
-    if name in vocabulary.TENSOR_GIVES_NO_TENSOR:
+    if name in vocabulary.TENSOR_GIVES_NO_TENSOR or name == "keys":
         return UNKNOWN
     return base
 

@@ -100,6 +100,8 @@ MAKES_LOADER = re.compile(
 """How functions are called that give a loader; a mere ``loader`` mostly reads a file."""
 DATASETS = words("TensorDataset Subset ConcatDataset ImageFolder DatasetFolder")
 FRAMES = words("DataFrame read_csv read_parquet read_excel read_feather read_table")
+STORES = words("h5py.File zarr.open zarr.open_group")
+"""What opens a file of named arrays."""
 LR_SCHEDULERS = "torch.optim.lr_scheduler"
 
 LOADER_WORDS = ("loader", "_dl")

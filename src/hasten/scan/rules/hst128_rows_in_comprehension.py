@@ -56,7 +56,8 @@ def lengths(x: np.ndarray, width):
     sixth = np.array([x[i][[0, 2]] for i in range(x.shape[0])])  # !
     seventh = np.array([width for _ in range(x.shape[0])])  # !
     eighth = np.array([1 if each > width else 0 for each in x])  # !
-    return first, second, third, fourth, fifth, sixth, seventh, eighth
+    ninth = torch.stack([torch.eye(width)[label] for label in x.labels])  # !
+    return ninth, first, second, third, fourth, fifth, sixth, seventh, eighth
 """,
         """\
 import numpy as np
@@ -67,6 +68,7 @@ def lengths(words, masks, weights):
     second = np.array([weights[i] for i in range(len(words))])
     third = np.stack([np.load(word) for word in words])
     fourth = np.array([draw() for _ in range(len(words))])
+    means = np.stack([np.mean(weights[masks == k], axis=0) for k in range(9)])
     return first, second, third, torch.stack([mask.mean() for mask in masks])
 
 class Lags:
@@ -94,12 +96,16 @@ class Lags:
     ) -> bool:
         if is_window(each, name):
             return not isinstance(over, ast.Attribute)
+        if _takes_row_of_identity(each, name):
+            return True
         if _chooses(each, name):
             return look.value(over, site).kind == "array"
         if isinstance(over, ast.Call) and called_name(over) == "range":
             if _is_part_of_row(each, name, over):
                 return True
-            takes_row = any(is_at(part, name) for part in walk(each))
+            takes_row = any(
+                is_at(part, name) and not isinstance(part.slice, ast.Compare) for part in walk(each)
+            )
         else:
             takes_row = look.value(over, site).kind in ("array", "tensor")
         return takes_row and self._is_numeric(each, look)
@@ -120,6 +126,14 @@ def _is_part_of_row(each: ast.expr, name: str, over: ast.Call) -> bool:
             [ast.Subscript(value=ast.Attribute(value=counted, attr="shape"))],
         ):
             return place == name and ast.dump(held) == ast.dump(counted)
+    return False
+
+
+def _takes_row_of_identity(each: ast.expr, name: str) -> bool:
+    """``np.eye(count)[label]``, which takes all labels at once."""
+    match each:
+        case ast.Subscript(value=ast.Call() as made, slice=ast.Name(id=place)):
+            return place == name and called_name(made) in ("eye", "identity")
     return False
 
 
