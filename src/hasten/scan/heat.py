@@ -206,7 +206,7 @@ class Heats:
         owner = function.owner
         if owner is not None and (
             owner.name.endswith("Dataset")
-            or any(each.endswith(("Dataset", "Transform")) for each in owner.bases)
+            or any(each.endswith(("Dataset", "DataSet", "Transform")) for each in owner.lineage)
             or (TRANSFORM_OWNERS.search(owner.name) and not self._values.is_module(owner))
         ):
             return True

@@ -55,6 +55,16 @@ class Look:
             return value.kind in ("tensor", "batch")
         return value == TENSOR and not self.prepares_data(site)
 
+    def is_only_named(self, node: ast.expr, site: Site) -> bool:
+        """Whether it is a parameter that is taken for a tensor for its name alone: where Python
+        wants a number it is none, of many values."""
+        if not isinstance(node, ast.Name) or not vocabulary.is_tensor_parameter(node.id):
+            return False
+        binding, scope = self.values.definition(node.id, node.lineno, site.function)
+        if binding is not None or scope is None or scope.parameters[node.id].annotation is not None:
+            return False
+        return node.id not in self.values.parameters.tensor_parameters(scope)
+
     def is_mask(self, node: ast.AST, site: Site) -> bool:
         """Whether it is a tensor of booleans, as far as the function tells."""
         match node:

@@ -45,6 +45,8 @@ class Class:
     node: ast.ClassDef
     bases: tuple[str, ...]
     """As dotted names, with imports followed."""
+    lineage: tuple[str, ...] = ()
+    """The bases, and those of the file's own classes among them."""
     methods: dict[str, "Function"] = field(default_factory=dict)
     attributes: dict[str, list[tuple[Binding, "Function"]]] = field(default_factory=dict)
     """What ``self.NAME`` is given, and where."""

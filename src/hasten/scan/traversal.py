@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 from hasten.scan.outline import (
@@ -96,7 +97,9 @@ class _Reader:
         for each in (*node.decorator_list, *node.bases, *(word.value for word in node.keywords)):
             self._expression(each, node)
         bases = tuple(filter(None, map(self.found.dotted, map(_bare_base, node.bases))))
-        kept, self._class = self._class, Class(node.name, node, bases)
+        own = (self.found.classes.get(each) for each in bases)
+        above = chain.from_iterable(each.lineage for each in own if each is not None)
+        kept, self._class = self._class, Class(node.name, node, bases, (*bases, *above))
         self.found.all_classes.append(self._class)
         self.found.classes.setdefault(node.name, self._class)
         self._body(node.body)

@@ -68,6 +68,7 @@ def lengths(words, masks, weights):
     second = np.array([weights[i] for i in range(len(words))])
     third = np.stack([np.load(word) for word in words])
     fourth = np.array([draw() for _ in range(len(words))])
+    means = np.stack([np.mean(weights[masks == k], axis=0) for k in range(9)])
     return first, second, third, torch.stack([mask.mean() for mask in masks])
 
 class Lags:
@@ -102,7 +103,9 @@ class Lags:
         if isinstance(over, ast.Call) and called_name(over) == "range":
             if _is_part_of_row(each, name, over):
                 return True
-            takes_row = any(is_at(part, name) for part in walk(each))
+            takes_row = any(
+                is_at(part, name) and not isinstance(part.slice, ast.Compare) for part in walk(each)
+            )
         else:
             takes_row = look.value(over, site).kind in ("array", "tensor")
         return takes_row and self._is_numeric(each, look)

@@ -42,6 +42,11 @@ class Words:
         return [self.words.index(word) for word in text]  # !
 """,
         """\
+KINDS = list("abc")
+
+def kinds(values):
+    return [KINDS.index(value) for value in values]
+
 def codes(values, names, text):
     known = {value: i for i, value in enumerate(values)}
     kinds = ["a", "b"]
@@ -68,7 +73,9 @@ def codes(values, names, text):
         yield Found(call, f"`{look.source(call)}` searches `{name}` in each turn")
 
     def _is_long(self, node: ast.expr, site: Site, look: Look) -> bool:
-        """A list of unknown length."""
+        """A list of unknown length; what is called as a constant has a few."""
+        if last_name(node)[:1].isupper():
+            return False
         if isinstance(node, ast.Name):
             return called_name(look.values.given(node, site.function)) in LISTS
         owner = site.function.owner

@@ -129,15 +129,4 @@ def _waits(read: ast.expr, site: Site, look: Look) -> bool:
     if isinstance(read, ast.BinOp):
         return _waits(read.left, site, look) or _waits(read.right, site, look)
     is_size = isinstance(site.node, ast.Slice) or called_name(site.node) in (*SIZED, "range")
-    return look.is_on_device(read, site) and not (is_size and _is_only_named(read, site, look))
-
-
-def _is_only_named(read: ast.expr, site: Site, look: Look) -> bool:
-    """A parameter that is taken for a tensor for its name alone: a length is none of many
-    values."""
-    if not isinstance(read, ast.Name):
-        return False
-    binding, scope = look.values.definition(read.id, read.lineno, site.function)
-    if binding is not None or scope is None or scope.parameters[read.id].annotation is not None:
-        return False
-    return read.id not in look.values.parameters.tensor_parameters(scope)
+    return look.is_on_device(read, site) and not (is_size and look.is_only_named(read, site))

@@ -80,6 +80,9 @@ import torch
 from torch import nn
 
 class Masked(nn.Module):
+    def resized(self, x, h, w):
+        return x if h == w or torch.is_autocast_enabled() else x[None]
+
     def forward(self, x, mask=None, mode="sum"):
         if mask is not None and x.shape[0] > 1:
             x = torch.where(mask, x, 0)
@@ -132,7 +135,9 @@ def train(model, loader, optimizer):
                 return False
             if any(look.value(each, site).kind in ("text", "none", "list") for each in sides):
                 return False
-            return any(look.is_on_device(each, site) for each in sides)
+            return any(
+                look.is_on_device(each, site) for each in sides if not _is_size(each, site, look)
+            )
         if isinstance(part, ast.Call) and called_name(part) in ("any", "all"):
             checked = receiver(part)
             if isinstance(checked, ast.Call) and called_name(checked) in FINITE:
@@ -161,6 +166,11 @@ def _parts(test: ast.expr) -> Iterator[ast.expr]:
         yield from _parts(test.operand)
     else:
         yield test
+
+
+def _is_size(side: ast.expr, site: Site, look: Look) -> bool:
+    """``h`` of ``h == w``; a loss is one number."""
+    return not last_name(side).endswith("loss") and look.is_only_named(side, site)
 
 
 def _may_be_tensor(part: ast.expr) -> bool:

@@ -64,6 +64,8 @@ class Net(LightningModule):
         loss = self.loss(batch)
         self.log("loss", loss)
         self.task.model.log("loss", loss)
+        loss = loss + other.log(loss)
+        print(f"{self.parts(loss).keys()}")
         print(f"step {number} of shape {loss.shape}")
         if number % 50 == 0:
             print(loss)
@@ -79,6 +81,8 @@ class Net(LightningModule):
         if name in ("log", "log_metrics") and (_is_of_self(call) or _is_logarithm(call, look)):
             return
         for given in self._written(call, site, look):
+            if name == "log" and call.args == [given]:
+                return  # the logarithm of some library
             if look.is_on_device(given, site) or (
                 name == "add_scalar" and self._may_be_tensor(given, call, site, look)
             ):
