@@ -523,6 +523,33 @@ def test_functions_that_make_loaders_are_told_by_their_names(call: str, is_loade
     assert (found.kind == "loader") == is_loader
 
 
+def test_what_a_function_of_the_file_returns_is_unpacked_part_by_part() -> None:
+    text = """
+def step(x):
+    {} = embedded(x)
+def embedded(x):
+    x = torch.exp(x)
+    return x, x.size(0), (x, "name")
+"""
+    inner = text.replace("embedded(x)\ndef", "embedded(x)\n    asked = rest\ndef")
+    assert value_of(inner.format("rest, _, _")) == Value("tensor")
+    assert value_of(inner.format("_, rest, _")) == Value("number")
+    assert value_of(inner.format("_, _, (_, rest)")) == Value("text")
+
+
+def test_counts_and_dicts_among_what_a_model_gives_are_told_by_their_names() -> None:
+    text = """
+def step(model, x):
+    rows, batch_size = model(x)
+    loss_dict = model(x)
+    asked = {}
+"""
+    assert value_of(text.format("rows")) == Value("tensor", "device")
+    assert value_of(text.format("batch_size")) == Value("number")
+    assert value_of(text.format("loss_dict")) == Value("dict", "device", "tensor")
+    assert value_of(text.format("[name for name in loss_dict]")) == Value("list")
+
+
 @pytest.mark.parametrize(
     ("given", "value"),
     [

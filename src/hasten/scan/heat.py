@@ -104,9 +104,7 @@ SELDOM = re.compile(
 )
 """How functions are called that a program calls now and then, tensors or not."""
 UPDATES = re.compile(r"^(_*apply|(\w+_)?(step|update)(_parameters|_params|_weights)?)$")
-FOLLOWS = re.compile(
-    r"(soft|polyak|ema|momentum)_update|update_(\w+_)?(ema|moving_average|momentum)"
-)
+FOLLOWS = re.compile(r"(soft|polyak|ema|momentum)_update|update_(\w+_)?(ema|averages?|momentum)$")
 """How functions are called that let averages of weights follow these."""
 AVERAGES = re.compile(r"(?<![A-Z])EMA(?![A-Z](?![a-z]))|Ema(?![a-z])|MovingAverage|AveragedModel")
 OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)")
@@ -140,7 +138,9 @@ class Heats:
         name, owner = function.last_name, function.owner
         if isinstance(function.node, ast.Module):
             return Heat.ONCE
-        if LOSSES.search(name) and (_takes_batch(function) or self._computes_loss(function)):
+        if LOSSES.search(name) and (
+            _takes_batch(function) or _takes_model(function) or self._computes_loss(function)
+        ):
             return Heat.STEP
         if trains(function) or any(map(self._is_update, function.calls)):
             return Heat.STEP
@@ -390,6 +390,13 @@ def _reduces(called: ast.expr) -> bool:
 def _takes_batch(function: Function) -> bool:
     return any(
         each in ("X", "batch") or is_tensor_parameter(each.lower()) for each in function.parameters
+    )
+
+
+def _takes_model(function: Function) -> bool:
+    """Of a penalty on weights: a model, and no data."""
+    return set(function.parameters).isdisjoint(("self", "loader", "dataloader", "data")) and any(
+        each in ("model", "net", "network", "module") for each in function.parameters
     )
 
 

@@ -4,7 +4,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-from hasten.scan.look import Look, called_name, is_own_attribute, names_in, receiver
+from hasten.scan.look import (
+    Look,
+    argument,
+    called_name,
+    is_constant,
+    is_own_attribute,
+    names_in,
+    receiver,
+)
 from hasten.scan.models import LOSSES, is_model_call
 from hasten.scan.outline import Function, Loop, Site
 from hasten.scan.trace import calls_in, last_name, root_name, site_of
@@ -37,11 +45,26 @@ GUARDED = re.compile(r"^_?(encode|generate|predict|transcribe|translate|embed)")
 def only_infers(function: Function) -> bool:
     """By its name, and since nothing in it needs a gradient."""
     name = function.last_name
-    if HOOKS.match(name) or not INFERS.search(name.lower()) or _is_check(function):
+    if HOOKS.match(name) or _is_check(function):
+        return False
+    if not INFERS.search(name.lower()) and not _evaluates(function):
         return False
     if any(called_name(each.node) in NEED_GRADIENTS for each in function.calls):
         return False
     return not any(_takes_gradients(each) for each in _own_methods(function))
+
+
+def _evaluates(function: Function) -> bool:
+    """Whether it sets a model to evaluate, and goes over something."""
+    return bool(function.loops) and any(is_set_to_evaluate(each.node) for each in function.calls)
+
+
+def is_set_to_evaluate(call: ast.Call) -> bool:
+    """``model.eval()`` and ``model.train(False)``."""
+    name = called_name(call)
+    if name == "eval":
+        return receiver(call) is not None and not call.args
+    return name == "train" and is_constant(argument(call, 0, "mode"), value=False)
 
 
 def _is_check(function: Function) -> bool:

@@ -9,7 +9,11 @@ from hasten.scan.trace import FOLLOWED, last_name, operands
 from hasten.scan.uses import OF_TWO
 
 LOSSES = re.compile(r"loss|criterion|metric")
-MAKES = re.compile(r"_*(select|choose|find|get|make|build|create|load|save|init|set)_")
+MAKES = re.compile(
+    r"_*(select|choose|find|get|make|build|create|load|save|init|initiali[sz]e|set|setup|restore"
+    r"|instantiate|prepare|wrap|unwrap|copy|convert|compile|export|download|register|update|check"
+    r"|is|has|from|to|train|fit|reset|freeze|unfreeze|clone|import|log|plot|print)_"
+)
 """How functions are called that have to do with a model, and do not run it."""
 LAYERS = re.compile(
     r"(^|_)(emb|embed|embeddings?|layers?|proj|projection|convs?|linear|fc|mlp|head|net|network|gru"

@@ -266,17 +266,12 @@ LENGTH = re.compile(
 
 
 def _counts_length(over: ast.expr) -> bool:
-    """``range(1, x.size(1))``, ``range(x.shape[1] - 1)`` and ``range(seq_len)``."""
+    """``range(seq_len)`` and ``range(1, seq_len - 1)``."""
     if not isinstance(over, ast.Call) or not 1 <= len(over.args) <= 2:
         return False
     end = over.args[-1]
     if isinstance(end, ast.BinOp) and isinstance(end.right, ast.Constant):
         end = end.left
-    match end:
-        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant(value=1)]):
-            return True
-        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=1)):
-            return True
     return bool(LENGTH.match(last_name(end)))
 
 

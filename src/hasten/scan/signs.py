@@ -191,6 +191,11 @@ def may_give_tensor(called: str) -> bool:
     return last.islower() and not GIVES_NO_TENSOR.search(last)
 
 
+COPY = re.compile(
+    r"^(target|old|ema|momentum|local|online)_|_(target|old|ema|momentum|local|online)$"
+)
+"""How copies of networks are called: ``critic_target``, ``ema_model``."""
+
 DOES = re.compile(
     r"^_*(is|has|get|set|make|build|create|load|save|init|use|wrap|unwrap|prepare|freeze|find|num|n"
     r"|check|setup|update|reset|print|export|convert|register|compile|train|test|eval|fit)_"
@@ -233,6 +238,9 @@ def by_name(name: str) -> Value:
     ):
         return Value("module")
     if low.endswith(("_model", "_net", "_network", "_encoder", "_decoder")):
+        return Value("module")
+    stem = COPY.sub("", low)
+    if stem != low and by_name(stem).kind == "module":
         return Value("module")
     if low in ("loss", "logits", "total_loss"):
         return TENSOR

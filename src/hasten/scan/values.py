@@ -85,7 +85,7 @@ class Values:
         if name in vocabulary.ON_HOST:
             return HOST_TENSOR
         binding, scope = self.definition(name, line, function)
-        found = self._of_definition(name, binding, scope)
+        found = _as_named(name, self._of_definition(name, binding, scope), binding)
         if found.kind not in ("tensor", "batch") and self._is_asked_for(
             name, line, binding, function
         ):
@@ -628,6 +628,26 @@ class Values:
         said = getattr(function.node, "returns", None)
         return UNKNOWN if said is None or function.is_generator else self._of_said(said)
 
+    def _of_returned(self, binding: Binding, function: Function) -> Value | None:
+        """Of ``b`` of ``a, b = own(x)``, where a function of this file returns a tuple."""
+        call = binding.value
+        own = self._own_function(call.func, function) if isinstance(call, ast.Call) else None
+        if own is None:
+            return None
+        for each in own.returns:
+            found = self.of(_part_of(each, binding.path), own)
+            if found.kind not in ("unknown", "none"):
+                return found
+        return None
+
+    def _own_function(self, called: ast.expr, function: Function) -> Function | None:
+        match called:
+            case ast.Name(id=name):
+                return self._outline.function_named(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                return self._method(function.owner, name)
+        return None
+
     def _of_said(self, annotation: ast.expr) -> Value:
         return of_annotation(annotation, self._outline)
 
@@ -640,6 +660,9 @@ class Values:
         if binding.how in ("value", "with", "changed"):
             return given
         if binding.how == "item":
+            own = self._of_returned(binding, function)
+            if own is not None:
+                return own
             if given.kind in ("tensor", "batch"):
                 return Value("tensor", given.where)
             if given.kind == "array":
@@ -680,6 +703,26 @@ class Values:
             case "module":
                 return Value("module")
         return UNKNOWN
+
+
+def _part_of(node: ast.expr, path: tuple[int, ...]) -> ast.expr | None:
+    """``c`` of ``a, (b, c)`` at the places 1 and 1; None where it is no tuple."""
+    for place in path:
+        if not isinstance(node, ast.Tuple) or place >= len(node.elts):
+            return None
+        node = node.elts[place]
+    return node
+
+
+def _as_named(name: str, found: Value, binding: Binding | None) -> Value:
+    """What models and functions give is taken for tensors; a count among it and a dict are told
+    by their names."""
+    if binding is None or found.kind != "tensor":
+        return found
+    if binding.how == "item" and vocabulary.COUNT.search(name):
+        return NUMBER
+    is_called = isinstance(binding.value, ast.Call) and binding.how in ("value", "item")
+    return Value("dict", found.where, "tensor") if is_called and name.endswith("dict") else found
 
 
 def _is_property(function: Function) -> bool:

@@ -112,7 +112,7 @@ TENSOR_PARAMETERS = words(
     " output outputs pred preds predictions y_pred y_true loss losses emb embedding embeddings"
     " query key value queries keys values attn_mask attention_mask input_ids hidden_states src tgt"
     " img image images feat feats features noise scores probs weights grad_output xs ys timesteps"
-    " context memory query_embeddings seq lengths lens length logprobs log_probs values returns"
+    " context memory query_embeddings seq lengths lens logprobs log_probs values returns"
     " advantages rewards dones obs observations estimate estimates prediction y_hat source tgts"
     " gt ground_truth mu logvar log_var real fake anchor positive negative"
 )
@@ -122,6 +122,8 @@ TENSOR_PARAMETERS = words(
 BATCHES = words("batch data graph minibatch mini_batch sample samples")
 """And what they are called where they hold several."""
 
+COUNT = re.compile(r"^(n|num|nb)_|(^|_)(size|dim|dims|count|width|height|bsz?|shape)$")
+"""How numbers are called that say how much there is of something."""
 COUNTS = ("num_", "n_", "max_", "min_", "len_", "use_", "is_", "has_")
 ENDS_OF_TENSORS = (
     "_mask", "_emb", "_embs", "_embedding", "_embeddings", "_logits", "_scores", "_labels", "_lens",

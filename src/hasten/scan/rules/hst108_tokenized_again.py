@@ -16,6 +16,8 @@ TOKENIZER = re.compile(
     r"tokeni[sz]|(^|[._])(tok|spm?|bpe|sp_model)([._]|$)|encode_?as_?(ids|pieces)|processor$",
     re.IGNORECASE,
 )
+SURELY = re.compile(r"tokeni[sz]", re.IGNORECASE)
+"""What cuts text wherever it stands; the rest is asked only where samples are prepared."""
 WRAPPER = re.compile(r"^_*(batch_)?tokenize")
 """Names of functions that are asked to, and cannot do otherwise."""
 VOCABULARY = re.compile(
@@ -125,6 +127,9 @@ def features(texts, tokenizer):
         print(tokenizer(texts[name]))
     return tokenizer.tokenize("a b"), [token.encode("utf-8") for token in texts]
 
+def pieces(bpe, texts):
+    return [bpe.encode(text) for text in texts]
+
 def ids(texts, vocab):
     return [vocab[word] for text in texts for word in text.split()]
 
@@ -158,6 +163,8 @@ class Model(torch.nn.Module):
         if not words & TEXT_WORDS and (not site.node.args or self._cuts_tensor(site, look)):
             return
         if called.endswith("processor") and not words & NAMED_TEXT:
+            return
+        if not SURELY.search(called) and not look.prepares_data(site):
             return
         is_sample = in_dataset(site)
         if is_sample and decodes(site.function, look):

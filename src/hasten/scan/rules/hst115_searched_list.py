@@ -14,7 +14,7 @@ from hasten.scan.trace import last_name
 LISTS = ("tolist", "to_list", "list", "sorted")
 COUNTS = ("range", "arange")
 GROWS = ("add", "append", "update", "extend")
-FEW = re.compile(r"(^|_)(col|cols|columns?|keys?|attrs?|fields?|args|kwargs|modes?|types?|axes)$")
+FEW = re.compile(r"(^|_)(col|cols|columns?|attrs?|fields?|args|kwargs|modes?|types?|axes)$")
 """How is called what there is a handful of."""
 
 

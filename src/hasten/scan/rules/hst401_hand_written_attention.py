@@ -27,7 +27,7 @@ FUSED = words(
 )
 QUERIES = re.compile(r"^(q|quer)|_(q|query|queries)$", re.IGNORECASE)
 KEYS = re.compile(r"^(k|key)|_(k|key|keys)$", re.IGNORECASE)
-SCORES = re.compile(r"^(scores?|attn|att|attention|dots|sim|energy|logits)(_|$)|_scores?$")
+SCORES = re.compile(r"^(scores?|attn|att|attention|dots|sim|energy)(_|$)|_scores?$")
 STEPS_BACK = 24
 """Masks, biases and shapes that scores and weights may go through."""
 NEARBY = 40
@@ -150,6 +150,9 @@ class Efficient(torch.nn.Module):
         if self.flash:
             return self.fast(q, k, v)
         return (q @ k.transpose(-2, -1)).softmax(dim=-1) @ v
+
+def expected(logits, values):
+    return torch.softmax(logits, dim=-1) @ values
 
 class Talking(torch.nn.Module):
     def forward(self, q, k, v):

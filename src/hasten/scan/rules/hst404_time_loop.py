@@ -77,14 +77,14 @@ import torch
 import torch.nn.functional as F
 
 class Layer(torch.nn.Module):
-    def forward(self, x, y, h):
+    def forward(self, x, y, h, seq_len):
         states, score = [h], 0
         for i in range(x.size(1)):  # !
             states.append(self.cell(x[:, i], states[-1]))
         for i, now in enumerate(x.unbind(1)):  # !
             if self.fed:
                 h = self.cell(now, h)
-        for i in range(1, x.size(1)):  # !
+        for i in range(1, seq_len):  # !
             score = score + self.table[y[:, i - 1], y[:, i]] * x[:, i]
         for t in range(x.shape[1]):  # !
             score += F.cross_entropy(x[:, t], y[:, t])

@@ -13,6 +13,7 @@ from hasten.scan.inference import (
     asked_in,
     asks_model,
     evaluates,
+    is_set_to_evaluate,
     is_without_grad,
     only_infers,
     records,
@@ -33,7 +34,7 @@ class GradientsInInference(Rule):
     )
     instead = "Put the loop under `with torch.no_grad():`, or `torch.inference_mode()`."
     effort = "a minute"
-    calls = DROPS
+    calls = (*DROPS, "train")
     nodes = (ast.For,)
     least = Heat.ONCE
     severity = "medium"
@@ -64,6 +65,12 @@ def get_nll(encoder, decoder, data):  # !
         hidden = encoder(x)
         found.append((decoder(hidden) - x).square().sum().item())
     return np.mean(found)
+
+def compute_metrics(net, loader, metric):
+    net.train(False)
+    for x, y in loader:
+        metric.update(net(x), y)  # !
+    return metric.compute()
 
 def evaluate(model, loader, criterion):
     model.eval()
@@ -124,6 +131,12 @@ def train(model, teacher_model, loader, optimizer):
 import torch
 
 class Agent:
+    def learn(self, batch):
+        later = self.critic_target(batch.after)  # !
+        goal = batch.reward + self.gamma * later
+        loss = (self.critic(batch.before) - goal.detach()).pow(2).mean()
+        loss.backward()
+
     def update(self, batch):
         best = self.q_net(batch.after).max(1)[0].detach()  # !
         later = self.target_net(batch.after)  # !
@@ -267,7 +280,7 @@ class Net:
     def _dropped_at_once(self, site: Site, look: Look) -> Iterator[Found]:
         """``target(x).detach()`` in a step of training."""
         name, function = called_name(site.node), site.function
-        if name == "eval":
+        if name in ("eval", "train"):
             return
         made = _behind_methods(receiver(site.node), function, look)
         if made is None and name == "detach":
@@ -303,8 +316,8 @@ def _model_of(site: Site, look: Look) -> ast.Call | None:
     function = site.function
     if isinstance(site.node, ast.For):
         return _asked_by(loop_of(site), look)
-    if called_name(site.node) == "eval":
-        return None if site.node.args else _first_asked(site, look)
+    if called_name(site.node) in ("eval", "train"):
+        return _first_asked(site, look) if is_set_to_evaluate(site.node) else None
     found = model_behind(next(iter(operands(site.node)), None), function, look)
     if found is None and _returns_numbers(function, look):
         found = next((each for each in _model_calls(function, look)), None)

@@ -1,10 +1,11 @@
 """A matrix that is made, or inverted, only to be multiplied with."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, names_in
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -54,7 +55,8 @@ class Layer(torch.nn.Module):
         inverse = torch.inverse(a)
         x = inverse @ x
         scale = self.scaler.inverse(x) @ x
-        return scaled, torch.diag(a), torch.trace(a), inverse, scale, x @ x.t()
+        points = torch.inverse(self.camera_to_world) @ x
+        return scaled, torch.diag(a), torch.trace(a), inverse, scale, points, x @ x.t()
 """,
         """\
 import torch
@@ -79,8 +81,14 @@ class Layer(torch.nn.Module):
             yield Found(call, f"`{look.source(call)}` is made only to be multiplied with")
 
 
+SMALL = re.compile(r"pose|world|cam|c2w|w2c|transf|trinsic|rot|homogr|affin|lidar|ego|^[hkt]$")
+"""What matrices of three or four rows are called, which turn many points."""
+
+
 def _is_inverse(call: ast.Call, look: Look) -> bool:
     """Of a matrix: ``torch.inverse(a)``, ``a.inverse()``; that of a transform is given one."""
+    if any(SMALL.search(each.lower()) for each in names_in(call)):
+        return False
     return look.is_of_torch(call) or not (call.args or call.keywords)
 
 
