@@ -160,12 +160,21 @@ def test_some_names_say_that_a_function_is_called_now_and_then(name: str) -> Non
         ("ReplayBuffer", "fetch_file", Heat.ONCE),
         ("ReplayBuffer", "sample_rate", Heat.ONCE),
         ("ReplayBuffer", "save", Heat.ONCE),
+        ("ReplayBuffer", "sample_timesteps", Heat.STEP),
+        ("SumTree", "important_sampling", Heat.STEP),
         ("Normal", "sample", Heat.ONCE),
     ],
 )
 def test_a_buffer_is_drawn_from_every_step(owner: str, name: str, heat: Heat) -> None:
     found = outline(ast.parse(f"class {owner}:\n    def {name}(self, size): ..."), (), ())
     assert Heats(found, Values(found)).of_role(found.functions[1]) == heat
+
+
+def test_what_rows_are_added_to_and_sampled_from_is_a_buffer() -> None:
+    text = "class Steps:\n    def push(self, row): ...\n    def sample(self, size): ..."
+    found = outline(ast.parse(text), (), ())
+    roles = [Heats(found, Values(found)).of_role(each) for each in found.functions[1:]]
+    assert roles == [Heat.ONCE, Heat.STEP]
 
 
 @pytest.mark.parametrize(
@@ -188,3 +197,72 @@ def test_a_buffer_is_drawn_from_every_step(owner: str, name: str, heat: Heat) ->
 def test_what_updates_weights_or_averages_of_them_runs_every_step(text: str, heat: Heat) -> None:
     found = outline(ast.parse(f"import torch\n{text}"), (), ())
     assert Heats(found, Values(found)).of_role(found.functions[-1]) == heat
+
+
+@pytest.mark.parametrize(
+    ("body", "heat"),
+    [
+        ("self.opt.step()", Heat.STEP),
+        ("scaler.step(self.optimizer)", Heat.STEP),
+        ("self.world.step()", Heat.ONCE),
+    ],
+)
+def test_a_function_that_updates_weights_once_is_a_step(body: str, heat: Heat) -> None:
+    text = f"def learn(self, scaler):\n    for x in self.parts:\n        x.backward()\n    {body}\n"
+    found = outline(ast.parse(text), (), ())
+    heats = Heats(found, Values(found))
+    assert heats.of_role(found.functions[1]) == heat
+
+
+def role_of(text: str, name: str) -> Heat:
+    """Of a function of the text, by its dotted name."""
+    found = outline(ast.parse(text), (), ())
+    return Heats(found, Values(found)).of_role(found.named[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "heat"),
+    [
+        ("before_batch", Heat.STEP),
+        ("after_training_iteration", Heat.STEP),
+        ("on_before_zero_grad", Heat.STEP),
+        ("after_epoch", Heat.ONCE),
+        ("before_fit", Heat.ONCE),
+    ],
+)
+def test_hooks_of_a_step_run_in_every_step(name: str, heat: Heat) -> None:
+    assert role_of(f"class Plugin(Base):\n    def {name}(self): ...", f"Plugin.{name}") == heat
+
+
+def test_a_metric_counts_every_batch_and_computes_once() -> None:
+    text = """
+class Recall(Metric):
+    def update(self, given): ...
+    def compute(self): ...
+class Registry(dict):
+    def update(self, given): ...
+    def compute(self): ...
+"""
+    assert role_of(text, "Recall.update") == Heat.STEP
+    assert role_of(text, "Recall.compute") == Heat.ONCE
+    assert role_of(text, "Registry.update") == Heat.ONCE
+
+
+def test_what_computes_a_loss_runs_in_every_step_and_what_chooses_one_does_not() -> None:
+    text = """
+def get_loss(items):
+    return (items.values - items.wanted).mean()
+def make_loss(name):
+    return {"l1": L1, "l2": L2}[name]()
+def validation_loss(model, loader):
+    for batch in loader:
+        model(batch).sum()
+"""
+    assert role_of(text, "get_loss") == Heat.STEP
+    assert role_of(text, "make_loss") == Heat.ONCE
+    assert role_of(text, "validation_loss") == Heat.ONCE
+
+
+def test_a_loop_that_calls_what_updates_a_model_is_one_of_steps() -> None:
+    assert heat_of_loop("for each in things:\n    self.optimizer_update(each)") == Heat.STEP
+    assert heat_of_loop("for each in things:\n    self.dict_update(each)") is None

@@ -124,3 +124,56 @@ def test_a_function_is_found_by_its_file_that_stands_before_it() -> None:
     }
     findings = Tree(analyses).findings({"HST201": rules[0]})
     assert [(each.path, each.line) for each in findings] == [("package/sums.py", 3)]
+
+
+def lines_read(**texts: str) -> list[tuple[str, int]]:
+    rules = [Item()]
+    analyses = {f"{name}.py": analyse(text, Rules.of(rules)) for name, text in texts.items()}
+    findings = Tree(analyses).findings({"HST201": rules[0]})
+    return [(each.path, each.line) for each in findings]
+
+
+AGENT = """
+import torch
+from base import Base
+class Agent(Base):
+    def learn_all(self, buffer):
+        for _ in range(self.times):
+            value = self.learn(buffer)
+            print(value.item())
+        return value.item()
+    def learn(self, buffer):
+        value = self.compare(buffer)
+        self.go_back(value)
+        return value.item()
+"""
+BASE = """
+import torch
+class Base:
+    def go_back(self, value):
+        self.optimizer.zero_grad()
+        value.backward()
+"""
+
+
+def test_a_loop_that_trains_by_what_it_calls_is_one_of_steps() -> None:
+    assert lines_read(agent=AGENT, base=BASE) == [("agent.py", 8), ("agent.py", 13)]
+    assert lines_read(agent=AGENT) == []
+
+
+def test_a_method_that_a_class_leaves_to_many_is_meant_by_a_call_of_any() -> None:
+    kinds = "\n".join(
+        f"class Kind{number}(Kind):\n    def weigh(self, x):\n        return x.item()"
+        for number in range(5)
+    )
+    text = f"""
+import torch
+def fit(loader, kind):
+    for batch in loader:
+        kind.weigh(batch)
+class Kind:
+    def weigh(self, x): ...
+{kinds}
+"""
+    assert len(lines_read(kinds=text)) == 5
+    assert lines_read(kinds=text.replace("(Kind)", "")) == []

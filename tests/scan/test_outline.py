@@ -27,3 +27,10 @@ def test_calls_are_found_by_how_their_names_end() -> None:
 def test_a_base_with_its_type_in_brackets_is_the_base() -> None:
     found = outline(ast.parse("class Rows(Dataset[int], data.Other): ..."), [], [])
     assert found.classes["Rows"].bases == ("Dataset", "data.Other")
+
+
+def test_a_class_has_the_bases_of_the_files_own_classes_that_it_is_derived_from() -> None:
+    text = "class A(data.Dataset): ...\nclass B(A): ...\nclass C(B, Mixin): ..."
+    found = outline(ast.parse(text), (), ())
+    assert found.classes["C"].lineage == ("B", "Mixin", "A", "data.Dataset")
+    assert found.classes["C"].bases == ("B", "Mixin")

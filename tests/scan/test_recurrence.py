@@ -73,3 +73,18 @@ def step(n, last, times, other):
 def test_what_is_only_added_to_is_not_handed_on() -> None:
     site, _ = loop_of("for t in range(3):\n    total += x[t]\n    a = b\n    b = f(a)")
     assert handed_on(site.node) == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("body", "state"),
+    [
+        ("total = total + x[t] + y[t]", set()),
+        ("x[t] = x[t] * y[t]", set()),
+        ("x[t] = y.new_zeros(x.shape)", set()),
+        ("x[t] = x[t - 1] * y[t]", {"x"}),
+        ("if a:\n        h = f(h)", {"h"}),
+    ],
+)
+def test_a_place_and_a_sum_hand_nothing_on(body: str, state: set[str]) -> None:
+    site, _ = loop_of(f"for t in range(3):\n    {body}")
+    assert handed_on(site.node) == state

@@ -429,3 +429,151 @@ class Net(nn.Module):
         asked = data.edges
 """
     assert value_of(text) == Value("tensor")
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "Tensor | None",
+        "None | Tensor",
+        "Union[Tensor, None]",
+        "Optional[Tensor]",
+        'Float[Tensor, "rows columns"]',
+    ],
+)
+def test_an_annotation_with_something_around_a_tensor_says_a_tensor(annotation: str) -> None:
+    assert value_of(f"def step(rows: {annotation}):\n    asked = rows") == Value("tensor")
+
+
+def test_what_may_be_a_list_as_well_is_no_tensor_by_its_annotation() -> None:
+    assert value_of("def step(rows: Union[list, Tensor]):\n    asked = rows") == UNKNOWN
+
+
+def test_what_a_dict_holds_is_told_by_its_annotation() -> None:
+    text = """
+def step(kept: Dict[str, Tensor]):
+    for name, each in kept.items():
+        asked = each
+"""
+    assert value_of(text) == Value("tensor")
+    assert value_of("def step(kept: dict[str, Tensor]):\n    asked = kept['x']") == Value("tensor")
+    text = "def step(kept: dict[str, Tensor]):\n    for name in kept:\n        asked = name"
+    assert value_of(text) == UNKNOWN
+
+
+def test_what_a_function_gives_and_what_a_name_holds_are_told_by_annotations() -> None:
+    text = """
+def step(things):
+    asked = chosen(things)
+def chosen(things) -> Tensor:
+    return things.best
+"""
+    assert value_of(text) == Value("tensor")
+    text = "def step(things):\n    best: Tensor = things.best()\n    asked = best"
+    assert value_of(text) == Value("tensor")
+
+
+def test_where_it_is_asked_whether_it_is_a_tensor_it_is_one() -> None:
+    text = """
+def step(value):
+    if isinstance(value, torch.Tensor):
+        asked = value
+"""
+    assert value_of(text) == Value("tensor")
+    assert value_of(text.replace("asked", "_ = 0\n    asked")) == UNKNOWN
+    assert value_of(text.replace("asked", "value = 1\n        asked")) == Value("number")
+    text = "def step(value):\n    asked = [value if torch.is_tensor(value) else 0]"
+    assert value_of(text) == Value("list", "unknown", "tensor")
+
+
+def test_objects_of_classes_of_the_file_hold_what_these_say() -> None:
+    text = """
+def step(made: Made):
+    asked = made.scores
+class Base:
+    def __init__(self):
+        self.rows = torch.zeros(3, device="cuda")
+    @property
+    def halves(self):
+        return self.rows / 2
+class Made(Base):
+    scores: Tensor
+    def best(self):
+        return self.halves.max()
+"""
+    assert value_of(text) == Value("tensor")
+    assert value_of(text.replace("made.scores", "made.best()")) == Value("tensor", "device")
+    assert value_of(text.replace("made.scores", "made.rows")) == Value("tensor", "device")
+    assert value_of(text.replace("made.scores", "made.nothing")) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("call", "is_loader"),
+    [
+        ("self._make_data_loader(data)", True),
+        ("data.train_dataloader()", True),
+        ("build_loader(config)", True),
+        ("AnnotatedDataLoader(rows)", True),
+        ("self.loader(path)", False),
+        ("image_loader(path)", False),
+    ],
+)
+def test_functions_that_make_loaders_are_told_by_their_names(call: str, is_loader: bool) -> None:
+    found = value_of(f"def step(self, data, config, rows, path):\n    asked = {call}")
+    assert (found.kind == "loader") == is_loader
+
+
+def test_what_a_function_of_the_file_returns_is_unpacked_part_by_part() -> None:
+    text = """
+def step(x):
+    {} = embedded(x)
+def embedded(x):
+    x = torch.exp(x)
+    return x, x.size(0), (x, "name")
+"""
+    inner = text.replace("embedded(x)\ndef", "embedded(x)\n    asked = rest\ndef")
+    assert value_of(inner.format("rest, _, _")) == Value("tensor")
+    assert value_of(inner.format("_, rest, _")) == Value("number")
+    assert value_of(inner.format("_, _, (_, rest)")) == Value("text")
+
+
+def test_counts_and_dicts_among_what_a_model_gives_are_told_by_their_names() -> None:
+    text = """
+def step(model, x):
+    rows, batch_size = model(x)
+    loss_dict = model(x)
+    asked = {}
+"""
+    assert value_of(text.format("rows")) == Value("tensor", "device")
+    assert value_of(text.format("batch_size")) == Value("number")
+    assert value_of(text.format("loss_dict")) == Value("dict", "device", "tensor")
+    assert value_of(text.format("[name for name in loss_dict]")) == Value("list")
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ("self.compute_losses(batch)", Value("tensor", "unknown")),
+        ("self.train_one(batch)", UNKNOWN),
+        ("helper.safe_to_tensor(np.zeros(3))", Value("tensor", "host")),
+        ("helper.to_tensor(np.zeros(3), device=self.device)", Value("tensor", "device")),
+        ("packed.batch_sizes", Value("tensor", "host")),
+        ("labels.to(self.device)", Value("tensor", "device")),
+        ("self.get_model(labels)", UNKNOWN),
+        ("self.table", Value("tensor", "unknown")),
+    ],
+)
+def test_names_of_functions_and_parts_tell_what_nothing_else_does(given: str, value: Value) -> None:
+    text = f"""
+import numpy as np
+import torch
+import helper
+class Step(Base):
+    def run(self, batch):
+        rows, labels = batch
+        other_loss = {given}
+        asked = other_loss
+    def __init__(self):
+        self.register_buffer("table", torch.zeros(3))
+"""
+    assert value_of(text) == value

@@ -15,7 +15,7 @@ import msgspec
 
 from hasten.records.scan import Fix
 from hasten.scan.comments import Ignored, ignored_in
-from hasten.scan.heat import Heat, bare
+from hasten.scan.heat import Heat, bare, trains
 from hasten.scan.look import Look
 from hasten.scan.outline import Function, Loop, Outline, Site
 from hasten.scan.reading import UnreadableError, decode
@@ -68,6 +68,8 @@ class Called(msgspec.Struct, frozen=True, array_like=True):
     """Only now and then."""
     gives: bool = False
     """A loop goes over what it gives: if it does so bit by bit, it runs as often as the loop."""
+    loop: tuple[int, int] = (0, 0)
+    """First and last line of the innermost loop that it stands in."""
 
 
 class Defined(msgspec.Struct, frozen=True, array_like=True):
@@ -82,6 +84,8 @@ class Defined(msgspec.Struct, frozen=True, array_like=True):
     """What its parameters say, where nobody is known to call it."""
     is_seldom: bool = False
     is_generator: bool = False
+    trains: bool = False
+    """Whether it goes back through a model, and not in a loop of its own."""
     owner: str = ""
     bases: tuple[str, ...] = ()
 
@@ -246,7 +250,7 @@ def _candidates(
 def _narrowed(sites: list[Site], rule: Rule) -> list[Site]:
     if rule.in_loops:
         sites = [site for site in sites if site.loop is not None]
-    if rule.assigned:
+    if rule.assigned and sites and isinstance(sites[0].node, ast.Assign | ast.Expr):
         sites = [site for site in sites if site.node.value.__class__ in rule.assigned]
     return sites
 
@@ -331,6 +335,7 @@ def _defined(function: Function, look: Look, has_torch: bool) -> Defined:
         assumed=look.heats.of_use(function) if has_torch and not is_seldom else Heat.ONCE,
         is_seldom=is_seldom,
         is_generator=function.is_generator,
+        trains=trains(function),
         owner=owner.name if owner else "",
         bases=tuple(base.rpartition(".")[2] for base in owner.bases) if owner else (),
     )
@@ -350,10 +355,15 @@ def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called
                 key = caller, kind, name, rare
                 known = hottest.get(key)
                 if known is None or (known.known, known.inner) < (local.known, local.inner):
+                    line, lines = site.node.lineno, _lines_of(site.loop)
                     hottest[key] = Called(
-                        caller, kind, name, site.node.lineno, local.known, local.inner, rare
+                        caller, kind, name, line, local.known, local.inner, rare, loop=lines
                     )
     return (*hottest.values(), *_gone_over(found, look, numbers))
+
+
+def _lines_of(loop: Loop | None) -> tuple[int, int]:
+    return (0, 0) if loop is None else (loop.line, loop.node.end_lineno or loop.line)
 
 
 def _gone_over(found: Outline, look: Look, numbers: dict[int, int]) -> Iterator[Called]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from hasten.scan.outline import COMPREHENSIONS, STEPS, Function, Loop, Outline, Site
+from hasten.scan.outline import COMPREHENSIONS, STEPS, Class, Function, Loop, Outline, Site
+from hasten.scan.trace import last_name
 from hasten.scan.values import Values
 from hasten.scan.vocabulary import OPTIMIZERS as OPTIMIZER_NAMES
 from hasten.scan.vocabulary import is_tensor_parameter, words
@@ -54,15 +55,39 @@ BATCH = re.compile(
 FEW = re.compile(
     r"layers?$|blocks?$|modules?$|stages?|convs?$|children|parameters|param_groups|optimizers?$"
     r"|schedulers?$|keys$|metrics?|callbacks?$|heads?$|losses$|loss_|tasks?$|levels?$|scales?$"
+    r"|^(n_|num_)?depths?$"
 )
 """What there are a handful of in a model: going over these makes a line no hotter."""
 
+STEP_NAMES = re.compile(
+    r"^_*(shared|common|train(ing)?|val(id(ation)?)?|test|eval(uation)?|predict(ion)?|inference"
+    r"|generator|discriminator|critic|actor|optimi[sz](e|er|ation)|learn(ing)?|gradient|single|one)"
+    r"(_one)?_(step|batch|minibatch)$"
+)
+"""How functions are called that do a step, or its part."""
 STEP_FUNCTIONS = words(
     "training_step validation_step test_step predict_step train_step eval_step train_batch"
     " validate_step optimize_parameters compute_loss forward_backward train_on_batch step_fn"
     " on_train_batch_end on_train_batch_start on_batch_end on_batch_begin on_step_end"
     " training_step_end on_validation_batch_end batch_step _train_step process_batch"
+    " handle_batch run_step update_batch process_function train_one_iter"
 )
+HOOKS = re.compile(
+    r"^_*(on|before|after)_(\w+_)?(batch|iteration|iter|step|backward|forward|zero_grad|loss|pred)"
+    r"(_(start|end|begin|started|ended|completed))?$"
+)
+"""What a training loop of another's calls in every step."""
+OF_TRAINERS = words("_prepare_inputs prediction_step")
+"""And what the one of Transformers does."""
+COUNTED = words("update process add add_batch process_batch update_metrics accumulate")
+AT_LAST = words("compute compute_metrics result results get_metric evaluate summarize accumulate")
+"""Of a metric: what it does for a batch, and in the end."""
+METRICS = re.compile(r"Metrics?$|Evaluator$|Meter$|Measure$|Accuracy$|Score$")
+UPDATES_MODEL = re.compile(
+    r"^_*(optim(izer)?_(step|update)|(\w+_)?update_(param(eter)?s|weights|nets?|networks?|actors?"
+    r"|critics?|policy|model|agents?)|train_(batch|on_batch|step|minibatch)|training_step)$"
+)
+"""How functions are called that train for a step."""
 MAKES_BATCH = re.compile(
     r"^_*(get|make|next|sample|generate|gen|create|build|draw|fetch|form)_(mini_?)?batch$"
     r"|^_*(mini_?)?batch_(generation|sampling)$"
@@ -79,18 +104,22 @@ SELDOM = re.compile(
 )
 """How functions are called that a program calls now and then, tensors or not."""
 UPDATES = re.compile(r"^(_*apply|(\w+_)?(step|update)(_parameters|_params|_weights)?)$")
-FOLLOWS = re.compile(
-    r"(soft|polyak|ema|momentum)_update|update_(\w+_)?(ema|moving_average|momentum)"
-)
+FOLLOWS = re.compile(r"(soft|polyak|ema|momentum)_update|update_(\w+_)?(ema|averages?|momentum)$")
 """How functions are called that let averages of weights follow these."""
 AVERAGES = re.compile(r"(?<![A-Z])EMA(?![A-Z](?![a-z]))|Ema(?![a-z])|MovingAverage|AveragedModel")
+OPTIMIZER = re.compile(r"optim|(^|_)opt(_|$)")
 OPTIMIZERS = re.compile(rf"Optimizer$|(^|\.)optim(izers?)?\.({'|'.join(sorted(OPTIMIZER_NAMES))})$")
-COLLATE = re.compile(r"collate")
+COLLATE = re.compile(r"collat|^_*batchify|(^|_)(pad|pack|merge|assemble)_(mini_?)?batch$")
 DRAWS = re.compile(
     r"^_*((sample|draw|fetch)(_(batch|batches|mini_?batch|transitions?|experiences?|sequences?"
-    r"|episodes?|trajectories|indices|idxs|idxes|proportional))?|get_(mini_?)?batch|\w*priorit\w*)$"
+    r"|episodes?|trajectory|trajectories|indices|idxs|idxes|proportional|(time_?)?steps?|paths?"
+    r"|rows?|chunks?|segments?|windows?|uniform|data|n|for_\w+))?"
+    r"|(\w+_)?sampling|get_(mini_?)?batch|\w*priorit\w*)$"
 )
-REPLAYS = re.compile(r"(Buffer|Memory|Storage)$|Replay")
+REPLAYS = re.compile(
+    r"(Buffer|Memory|Storage|(Sum|Segment|Priority)Tree)$|Replay|Experiences?(Pool|Store)?$"
+)
+ADDS = frozenset(("add", "push", "append", "store", "insert", "remember"))
 TRANSFORM_OWNERS = re.compile(
     r"(Transform|Augment|Augmentation|Collator|Collate\w*|Tokenizer|[Pp]rocessor)$"
 )
@@ -109,11 +138,17 @@ class Heats:
         name, owner = function.last_name, function.owner
         if isinstance(function.node, ast.Module):
             return Heat.ONCE
-        if LOSSES.search(name) and _takes_batch(function):
+        if LOSSES.search(name) and (
+            _takes_batch(function) or _takes_model(function) or self._computes_loss(function)
+        ):
             return Heat.STEP
-        if any(site.loop is None and _is_backward(site.node.func) for site in function.calls):
+        if trains(function) or any(map(self._is_update, function.calls)):
             return Heat.STEP
-        if name.startswith("forward") or name in STEP_FUNCTIONS:
+        if name.startswith("forward") or name in STEP_FUNCTIONS or STEP_NAMES.search(name):
+            return Heat.STEP
+        if owner is not None and (HOOKS.search(name) or _is_of_trainer(name, owner)):
+            return Heat.STEP
+        if owner is not None and _counts_batch(name, owner):
             return Heat.STEP
         if owner is not None and name in SAMPLE_FUNCTIONS:
             return Heat.ELEMENT
@@ -121,11 +156,11 @@ class Heats:
             return Heat.ELEMENT if owner.bases and owner.bases[0].endswith("Dataset") else Heat.ONCE
         if MAKES_BATCH.search(name):
             return Heat.STEP
-        if COLLATE.search(name) and name != "__init__":
+        if collates(function):
             return Heat.STEP
         if owner is not None and name == "__next__":
             return Heat.STEP
-        if owner is not None and DRAWS.search(name) and REPLAYS.search(owner.name):
+        if owner is not None and DRAWS.search(name) and is_store(owner):
             return Heat.STEP
         if owner is not None and name == "__call__":
             if TRANSFORM_OWNERS.search(owner.name):
@@ -134,6 +169,25 @@ class Heats:
         if _updates_weights(function):
             return Heat.STEP
         return Heat.ONCE
+
+    def _is_update(self, site: Site) -> bool:
+        """``optimizer.step()``, or ``scaler.step(optimizer)``, outside of all loops."""
+        called = site.node.func
+        if site.loop is not None or not isinstance(called, ast.Attribute) or called.attr != "step":
+            return False
+        held = called.value if not site.node.args else site.node.args[0]
+        if OPTIMIZER.search(last_name(held)):
+            return True
+        return self._values.of(held, site.function).kind == "optimizer"
+
+    def _computes_loss(self, function: Function) -> bool:
+        """Whether it reduces something to a loss, and does not go over the batches itself: one
+        that only chooses a loss does not."""
+        return (
+            "loss" in function.last_name
+            and any(_reduces(site.node.func) for site in function.calls)
+            and not any(self.kind_of(loop) == Heat.STEP for loop in function.loops)
+        )
 
     def of_use(self, function: Function) -> Heat:
         """What the function's parameters say, to be used where nobody is known to call it: what
@@ -152,7 +206,7 @@ class Heats:
         owner = function.owner
         if owner is not None and (
             owner.name.endswith("Dataset")
-            or any(each.endswith(("Dataset", "Transform")) for each in owner.bases)
+            or any(each.endswith(("Dataset", "DataSet", "Transform")) for each in owner.lineage)
             or (TRANSFORM_OWNERS.search(owner.name) and not self._values.is_module(owner))
         ):
             return True
@@ -160,8 +214,7 @@ class Heats:
 
     def makes_batches(self, function: Function) -> bool:
         """Whether a loader calls it for each sample or each batch."""
-        name = function.last_name
-        return name in SAMPLE_FUNCTIONS or bool(COLLATE.search(name))
+        return function.last_name in SAMPLE_FUNCTIONS or collates(function)
 
     def local(self, site: Site) -> Local:
         return self.of_loop(site.loop)
@@ -228,7 +281,12 @@ class Heats:
         last = called.id if isinstance(called, ast.Name) else called.attr
         if not last.islower():
             return False
-        return "forward" in last or self._values.of(called, function).kind == "module"
+        return (
+            "forward" in last
+            or last in ("env_step", "step_env")
+            or bool(UPDATES_MODEL.search(last))
+            or self._values.of(called, function).kind == "module"
+        )
 
     def _is_loader(self, over: ast.expr, function: Function) -> bool:
         over = bare(over)
@@ -272,6 +330,22 @@ class Heats:
         return any(FEW.search(each.lower()) for each in _names(over))
 
 
+def collates(function: Function) -> bool:
+    """Whether it makes a batch of samples: by its name, or as what is called of a collator."""
+    name, owner = function.last_name, function.owner
+    if name == "__call__":
+        return owner is not None and "ollat" in owner.name
+    return name != "__init__" and COLLATE.search(name) is not None
+
+
+def is_store(owner: Class) -> bool:
+    """Whether past steps are kept in it, of which batches are drawn: by its name or those of its
+    bases, or since rows are added to it and sampled."""
+    if any(REPLAYS.search(each) for each in (owner.name, *owner.bases)):
+        return True
+    return "sample" in owner.methods and not ADDS.isdisjoint(owner.methods)
+
+
 def _updates_weights(function: Function) -> bool:
     """Whether it is a part of an optimizer's step, or makes averages of weights after one."""
     name, owner = function.last_name, function.owner
@@ -289,13 +363,40 @@ def _sets_property(function: Function) -> bool:
     )
 
 
+def trains(function: Function) -> bool:
+    """Whether it goes back through a model, and not in a loop of its own."""
+    return any(site.loop is None and _is_backward(site.node.func) for site in function.calls)
+
+
 def _is_backward(called: ast.expr) -> bool:
     return isinstance(called, ast.Attribute) and called.attr in STEPS
+
+
+def _is_of_trainer(name: str, owner: Class) -> bool:
+    return name in OF_TRAINERS and any(each.endswith("Trainer") for each in owner.bases)
+
+
+def _counts_batch(name: str, owner: Class) -> bool:
+    """Whether it is what a metric does with each batch."""
+    if name not in COUNTED or not AT_LAST & (owner.methods.keys() - {name}):
+        return False
+    return any(METRICS.search(each) for each in (owner.name, *owner.bases))
+
+
+def _reduces(called: ast.expr) -> bool:
+    return isinstance(called, ast.Attribute) and called.attr in ("mean", "sum", "item")
 
 
 def _takes_batch(function: Function) -> bool:
     return any(
         each in ("X", "batch") or is_tensor_parameter(each.lower()) for each in function.parameters
+    )
+
+
+def _takes_model(function: Function) -> bool:
+    """Of a penalty on weights: a model, and no data."""
+    return set(function.parameters).isdisjoint(("self", "loader", "dataloader", "data")) and any(
+        each in ("model", "net", "network", "module") for each in function.parameters
     )
 
 

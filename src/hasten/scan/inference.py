@@ -4,10 +4,19 @@ import ast
 import re
 from collections.abc import Iterator
 
-from hasten.scan.look import Look, called_name, is_own_attribute, receiver
+from hasten.scan.look import (
+    Look,
+    argument,
+    called_name,
+    is_constant,
+    is_own_attribute,
+    names_in,
+    receiver,
+)
 from hasten.scan.models import LOSSES, is_model_call
 from hasten.scan.outline import Function, Loop, Site
 from hasten.scan.trace import calls_in, last_name, root_name, site_of
+from hasten.scan.training import EVALUATION
 from hasten.scan.vocabulary import words
 
 INFERS = re.compile(
@@ -19,6 +28,9 @@ HOOKS = re.compile(r"^(forward|__init__|(training|train|validation|test|predict|
 """Others run these, and record gradients or do not."""
 NEED_GRADIENTS = words("backward grad step requires_grad_ set_grad_enabled enable_grad")
 TAKE_GRADIENTS = words("backward grad enable_grad")
+NUMBERS = words("item tolist numpy cpu argmax")
+"""What a step of evaluation makes of a model's outputs."""
+TRAINS = re.compile(r"train|fit(_|$)|learn|epoch|tun(e|ing)|update|optimi[sz]e|calibrat")
 DROPS = ("detach", "cpu", "numpy", "eval", "item", "tolist")
 """What leaves no graph behind, or says that none is wanted."""
 ASKS = re.compile(
@@ -33,11 +45,37 @@ GUARDED = re.compile(r"^_?(encode|generate|predict|transcribe|translate|embed)")
 def only_infers(function: Function) -> bool:
     """By its name, and since nothing in it needs a gradient."""
     name = function.last_name
-    if HOOKS.match(name) or not INFERS.search(name.lower()):
+    if HOOKS.match(name) or _is_check(function):
+        return False
+    if not INFERS.search(name.lower()) and not _evaluates(function):
         return False
     if any(called_name(each.node) in NEED_GRADIENTS for each in function.calls):
         return False
     return not any(_takes_gradients(each) for each in _own_methods(function))
+
+
+def _evaluates(function: Function) -> bool:
+    """Whether it sets a model to evaluate, and goes over something."""
+    return bool(function.loops) and any(is_set_to_evaluate(each.node) for each in function.calls)
+
+
+def is_set_to_evaluate(call: ast.Call) -> bool:
+    """``model.eval()`` and ``model.train(False)``."""
+    name = called_name(call)
+    if name == "eval":
+        return receiver(call) is not None and not call.args
+    return name == "train" and is_constant(argument(call, 0, "mode"), value=False)
+
+
+def _is_check(function: Function) -> bool:
+    """Whether it is a test of the code, and no evaluation on test data."""
+    if not function.last_name.startswith("test_"):
+        return False
+    return not function.loops or any(
+        isinstance(each, ast.Assert)
+        or called_name(getattr(each, "value", None)).startswith("assert")
+        for each in getattr(function.node, "body", ())
+    )
 
 
 def _takes_gradients(function: Function) -> bool:
@@ -80,6 +118,38 @@ def asked_in(loop: Loop, look: Look) -> Iterator[ast.Call]:
             yield each.node
 
 
+def evaluates(loop: Loop, look: Look) -> bool:
+    """Whether a loop over batches makes numbers of what models give, in a function that may train
+    as well: its data is there to evaluate on, or nothing in the function trains."""
+    function = loop.function
+    name = function.last_name
+    if HOOKS.match(name) or LOSSES.search(name) or _is_check(function):
+        return False
+    called = {called_name(each.node) for each in calls_in(loop)}
+    if called.isdisjoint(NUMBERS) or not called.isdisjoint(NEED_GRADIENTS):
+        return False
+    if any(EVALUATION.search(each.lower()) for each in _header_names(loop)):
+        return not any(_goes_back_after(each, loop) for each in function.calls)
+    if TRAINS.search(name.lower()) or "optim" in look.text_of(function):
+        return False
+    return not any(called_name(each.node) in NEED_GRADIENTS for each in function.calls)
+
+
+def _header_names(loop: Loop) -> Iterator[str]:
+    for each in loop.header():
+        if each is not None:
+            yield from names_in(each)
+
+
+def _goes_back_after(site: Site, loop: Loop) -> bool:
+    """Whether gradients are taken of what the loop leaves behind."""
+    return (
+        called_name(site.node) in TAKE_GRADIENTS
+        and site.loop is loop.outer
+        and site.node.lineno > loop.line
+    )
+
+
 def asks_openly(call: ast.Call, function: Function, look: Look) -> bool:
     """Whether it runs another object's model, and leaves it to the caller to record gradients."""
     if GUARDED.match(called_name(call)) or last_name(receiver(call)) in ("", "self"):
@@ -97,7 +167,7 @@ def records(model: ast.Call, function: Function, look: Look) -> bool:
 def is_without_grad(model: ast.Call, function: Function, look: Look) -> bool:
     """Whether no gradients are recorded there, or only where something else has failed."""
     place = site_of(model, function)
-    if place is None or look.without_grad(place) or is_fallback(place):
+    if place is None or look.without_grad(place) or is_fallback(place) or _is_warm_up(place):
         return True
     return any(look.without_grad(each) for each in _callers(function, look))
 
@@ -112,6 +182,17 @@ def is_fallback(site: Site) -> bool:
     """Whether it runs only where something else has failed."""
     return site.block is not None and any(
         isinstance(each.node, ast.ExceptHandler) for each in site.block.outwards()
+    )
+
+
+def _is_warm_up(place: Site) -> bool:
+    """Whether a model is run once for nothing, beside a loop."""
+    statement = place.statement
+    return (
+        place.loop is None
+        and isinstance(statement, ast.Expr)
+        and statement.value is place.node
+        and bool(place.function.loops)
     )
 
 

@@ -4,13 +4,13 @@ Names are followed as far as imports and class names tell; a method that is call
 unknown is taken for the one of its name only where the tree has hardly another.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hasten.records.finding import Place
 from hasten.records.scan import CodeFinding, HotLoop, Severity, Spared
 from hasten.scan.analysis import EVERYBODYS, Analysis, Called, Candidate, Defined
-from hasten.scan.heat import Heat, Local
+from hasten.scan.heat import AT_LAST, METRICS, Heat, Local
 from hasten.scan.rule import Rule
 
 ALIKE = 3
@@ -53,6 +53,10 @@ class Tree:
         self.heat: dict[Key, Heat] = {}
         self.reasons: dict[Key, Reason] = {}
         self._called: dict[Key, list[Called]] = {}
+        self._resolved: dict[tuple[Key, str, str], Sequence[Key]] = {}
+        self._training: dict[str, dict[tuple[int, int], int]] = {}
+        """Of each file the lines of loops that train in every turn by a function that they call,
+        and how many loops that nobody understands these are."""
         self._spread([each for place in hot if (each := self._around(place)) is not None])
 
     def _around(self, place: Place) -> Key | None:
@@ -76,12 +80,53 @@ class Tree:
                 self._called.setdefault((path, call.caller), []).append(call)
                 if call.known >= Heat.STEP:
                     open_.append((path, call.caller))
-        for key in hot:
+        training, looping = self._train()
+        for key in (*hot, *training):
             self.heat[key] = max(self.heat[key], Heat.STEP)
             open_.append(key)
-        self._follow(open_)
+        self._follow([*open_, *looping])
         self._known = dict(self.heat)
         self._follow(self._assume())
+
+    def _train(self) -> tuple[set[Key], set[Key]]:
+        """Functions that train for a step by what they call, and those with a loop that does so in
+        every turn."""
+        open_ = [
+            (path, number)
+            for path, analysis in self._analyses.items()
+            for number, function in enumerate(analysis.functions)
+            if function.trains and "epoch" not in function.name
+        ]
+        callers = self._callers() if open_ else {}
+        found, looping = set(open_), set()
+        while open_:
+            for caller, call in callers.get(open_.pop(), ()):
+                if call.loop != (0, 0):
+                    looping.add(caller)
+                    self._training.setdefault(caller[0], {})[call.loop] = call.inner
+                elif caller not in found and not self._function(caller).is_seldom:
+                    found.add(caller)
+                    open_.append(caller)
+        return found, looping
+
+    def _callers(self) -> dict[Key, list[tuple[Key, Called]]]:
+        """Of each function who calls it, and not only now and then."""
+        found: dict[Key, list[tuple[Key, Called]]] = {}
+        for caller, calls in self._called.items():
+            for call in calls:
+                if not call.rare and not call.gives:
+                    for callee in self._resolve(caller, call):
+                        found.setdefault(callee, []).append((caller, call))
+        return found
+
+    def _within(self, path: str, place: Called | Candidate, function: Heat) -> Heat:
+        """How often a place runs where its function runs as often as that."""
+        heat = Local(place.known, place.inner).within(function)
+        for (first, last), outer in self._training.get(path, {}).items():
+            if first <= place.line <= last and place.known < Heat.STEP:
+                inner = max(place.inner - outer, 0)
+                heat = max(heat, Local(Heat.STEP, inner).within(function))
+        return heat
 
     def _assume(self) -> list[Key]:
         """What is not known to be called only now and then runs as often as its parameters say."""
@@ -112,23 +157,38 @@ class Tree:
             for call in self._called.get(key, ()):
                 if call.rare:
                     continue
-                heat = Local(call.known, call.inner).within(self.heat[key])
+                heat = self._within(key[0], call, self.heat[key])
                 if heat < Heat.STEP:
                     continue
                 for callee in self._resolve(key, call):
-                    if not self._runs_as_often(self._function(callee), call):
+                    if not self._runs_as_often(callee, call):
                         continue
                     if self.heat[callee] < heat:
                         self.heat[callee] = heat
                         self.reasons[callee] = Reason(key[0], call.line)
                         open_.append(callee)
 
-    @staticmethod
-    def _runs_as_often(callee: Defined, call: Called) -> bool:
-        """What a loop goes over does if it gives bit by bit; what does an epoch never does."""
-        return (callee.is_generator or not call.gives) and "epoch" not in callee.name
+    def _runs_as_often(self, key: Key, call: Called) -> bool:
+        """What a loop goes over does if it gives bit by bit; what does an epoch never does, nor
+        what a metric comes to."""
+        callee = self._function(key)
+        if call.gives and not callee.is_generator:
+            return False
+        return "epoch" not in callee.name and not self._comes_last(callee)
 
-    def _resolve(self, caller: Key, call: Called) -> Iterable[Key]:
+    def _comes_last(self, function: Defined) -> bool:
+        if function.name.rpartition(".")[2] not in AT_LAST or not function.owner:
+            return False
+        return any(METRICS.search(each) for each in self._ancestors(function.owner))
+
+    def _resolve(self, caller: Key, call: Called) -> Sequence[Key]:
+        meant = caller, call.kind, call.name
+        found = self._resolved.get(meant)
+        if found is None:
+            found = self._resolved[meant] = self._find(caller, call)
+        return found
+
+    def _find(self, caller: Key, call: Called) -> Sequence[Key]:
         path = caller[0]
         module, _, last = call.name.rpartition(".")
         named = self._by_name.get(last, [])
@@ -158,10 +218,31 @@ class Tree:
         methods = [each for each in named if self._function(each).owner]
         said = receiver.replace("_", "").lower()
         if len(said) >= LEAST_LETTERS:
-            meant = [each for each in methods if self._function(each).owner.lower().endswith(said)]
+            meant = [each for each in methods if self._is_called(said, each)]
             if meant:
                 return meant
-        return methods if len(methods) <= ALIKE and name not in EVERYBODYS else []
+        if name in EVERYBODYS:
+            return []
+        return methods if len(methods) <= ALIKE or self._are_of_one_family(methods) else []
+
+    def _is_called(self, said: str, method: Key) -> bool:
+        """Whether the method's class is called so, or a class of the tree that it is derived
+        from."""
+        owner = self._function(method).owner
+        if owner.lower().endswith(said):
+            return True
+        return any(
+            each.lower().endswith(said) for each in self._ancestors(owner) & self._bases.keys()
+        )
+
+    def _are_of_one_family(self, methods: list[Key]) -> bool:
+        """Whether one class says what all of these do, each in its way, and not now and then."""
+        if any(self._function(each).is_seldom for each in methods):
+            return False
+        owners = {self._function(each).owner for each in methods}
+        first, *others = ({each, *self._ancestors(each)} for each in owners)
+        common = first.intersection(*others)
+        return any(each in self._bases for each in common)
 
     def _of_file(self, named: list[Key], receiver: str) -> list[Key]:
         """Functions of a file that is called as what they are called on: ``reduce`` of
@@ -226,7 +307,7 @@ class Tree:
 
     def _heat_of(self, path: str, each: Candidate) -> Heat:
         heats = self.heat if each.assumes else self._known
-        heat = Local(each.known, each.inner).within(heats[path, each.function])
+        heat = self._within(path, each, heats[path, each.function])
         return min(heat, Heat.EPOCH) if each.rare else heat
 
     def _finding(self, path: str, each: Candidate, rule: Rule) -> CodeFinding | None:

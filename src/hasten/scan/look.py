@@ -13,7 +13,8 @@ from hasten.scan.value import TENSOR, Value
 from hasten.scan.values import Values
 from hasten.scan.vocabulary import words
 
-NO_GRAD = ("no_grad", "inference_mode")
+QUIET = re.compile(r"no_grad|inference_mode|^eval(uat(e|ion|ing))?(_mode|_context)?$")
+"""How contexts and decorators are called under which no gradients are recorded."""
 COMPILES = ("njit", "jit", "vectorize", "guvectorize", "numba_jit", "cfunc")
 HOST_ONLY = ("scipy.optimize.", "scipy.spatial.", "networkx.", "lap.", "lapjv.")
 RARELY = re.compile(
@@ -54,10 +55,22 @@ class Look:
             return value.kind in ("tensor", "batch")
         return value == TENSOR and not self.prepares_data(site)
 
+    def is_only_named(self, node: ast.expr, site: Site) -> bool:
+        """Whether it is a parameter that is taken for a tensor for its name alone: where Python
+        wants a number it is none, of many values."""
+        if not isinstance(node, ast.Name) or not vocabulary.is_tensor_parameter(node.id):
+            return False
+        binding, scope = self.values.definition(node.id, node.lineno, site.function)
+        if binding is not None or scope is None or scope.parameters[node.id].annotation is not None:
+            return False
+        return node.id not in self.values.parameters.tensor_parameters(scope)
+
     def is_mask(self, node: ast.AST, site: Site) -> bool:
         """Whether it is a tensor of booleans, as far as the function tells."""
         match node:
             case ast.Call(func=ast.Attribute(value=held, attr=name)) if name in KEEPS_TYPE:
+                return self.is_mask(held, site)
+            case ast.Call(args=[held, *_]) if called_name(node) in ("rearrange", "repeat"):
                 return self.is_mask(held, site)
             case ast.Compare() | ast.Call():
                 return gives_booleans(node) and self.value(node, site).kind == "tensor"
@@ -215,7 +228,11 @@ class Look:
 
     def _says_no_grad(self, node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
-        return self.dotted(called).rpartition(".")[2] in NO_GRAD
+        if QUIET.search(self.dotted(called).rpartition(".")[2]):
+            return True
+        return called_name(node) == "set_grad_enabled" and is_constant(
+            argument(node, 0, "mode") if isinstance(node, ast.Call) else None, False
+        )
 
 
 FINITE = ("isnan", "isinf", "isfinite")

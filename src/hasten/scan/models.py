@@ -9,13 +9,19 @@ from hasten.scan.trace import FOLLOWED, last_name, operands
 from hasten.scan.uses import OF_TWO
 
 LOSSES = re.compile(r"loss|criterion|metric")
-MAKES = re.compile(r"_*(select|choose|find|get|make|build|create|load|save|init|set)_")
+MAKES = re.compile(
+    r"_*(select|choose|find|get|make|build|create|load|save|init|initiali[sz]e|set|setup|restore"
+    r"|instantiate|prepare|wrap|unwrap|copy|convert|compile|export|download|register|update|check"
+    r"|is|has|from|to|train|fit|reset|freeze|unfreeze|clone|import|log|plot|print)_"
+)
 """How functions are called that have to do with a model, and do not run it."""
 LAYERS = re.compile(
     r"(^|_)(emb|embed|embeddings?|layers?|proj|projection|convs?|linear|fc|mlp|head|net|network|gru"
     r"|lstm|rnn|transformer|backbone|encoder|decoder|model|module)\d*$"
 )
 """What attributes are called that hold modules, whatever made them."""
+CLASSES = re.compile(r"[A-Z]+\w*[a-z]")
+"""How classes are called, which make a module and do not run it."""
 MODULES = ("self", "torch", "F", "nn", "functional", "np", "numpy")
 """What stands before the name of a function and is no operand of it."""
 
@@ -28,7 +34,10 @@ def is_model_call(call: ast.Call, function: Function, look: Look) -> bool:
     if look.dotted(called).startswith(("torch.", "numpy.", "np.")):
         return False
     if look.values.of(called, function).kind == "module":
-        name = last_name(called).lower()
+        name = last_name(called)
+        if CLASSES.match(name):
+            return False
+        name = name.lower()
         return not LOSSES.search(name) and not MAKES.match(name)
     if isinstance(called, ast.Attribute) and called.attr.startswith("forward"):
         base = called.value

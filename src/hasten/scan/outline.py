@@ -35,6 +35,8 @@ class Binding(Struct, eq=False, gc=False):
     """Of an item or a loop's target that unpacks: which; of what is unpacked twice both places."""
     within: tuple[int, int] | None = None
     """Lines of the comprehension or lambda that alone sees it."""
+    said: ast.expr | None = None
+    """Its annotation."""
 
 
 @dataclass(eq=False, slots=True)
@@ -43,9 +45,13 @@ class Class:
     node: ast.ClassDef
     bases: tuple[str, ...]
     """As dotted names, with imports followed."""
+    lineage: tuple[str, ...] = ()
+    """The bases, and those of the file's own classes among them."""
     methods: dict[str, "Function"] = field(default_factory=dict)
     attributes: dict[str, list[tuple[Binding, "Function"]]] = field(default_factory=dict)
     """What ``self.NAME`` is given, and where."""
+    said: dict[str, ast.expr] = field(default_factory=dict)
+    """Annotations in the class's own body, as data classes have them."""
 
 
 @dataclass(eq=False, slots=True)

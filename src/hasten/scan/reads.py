@@ -12,6 +12,8 @@ COPIES = ("item", "detach", "cpu", "numpy")
 REDUCTIONS = ("mean", "sum", "max", "min")
 TRUTHS = ("eq", "ne", "gt", "lt", "ge", "le", "isclose")
 LOSS = re.compile(r"loss", re.IGNORECASE)
+ACTION = re.compile(r"(\w+_)?act(ions?)?(_(np|numpy|cpu|host|tensor|t|env|batch|out))?$")
+ACTS = re.compile(r"^_*((select|choose|get|sample|pick|take|compute|greedy|explore)_)?act(ions?)?$")
 
 
 def before_copies(node: ast.expr) -> ast.expr:
@@ -55,3 +57,16 @@ def _is_truth(node: ast.expr) -> bool:
 def detached(site: Site, look: Look) -> str:
     """The method that leaves the graph behind, where there is one."""
     return "" if look.without_grad(site) else ".detach()"
+
+
+def is_for_environment(read: ast.expr, site: Site) -> bool:
+    """Actions are wanted on the host, step by step."""
+    statement = site.statement
+    if isinstance(statement, ast.Return) and ACTS.match(site.function.last_name):
+        return True
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    if any(isinstance(each, ast.Name) and ACTION.match(each.id) for each in targets):
+        return True
+    while isinstance(read, ast.Call) and isinstance(read.func, ast.Attribute):
+        read = read.func.value
+    return isinstance(read, ast.Name) and ACTION.match(read.id) is not None

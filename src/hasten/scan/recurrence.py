@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hasten.scan.heat import bare
 from hasten.scan.look import Look, called_name, receiver
-from hasten.scan.nodes import walk
+from hasten.scan.nodes import parts_of, walk
 from hasten.scan.outline import Site
-from hasten.scan.trace import last_name, names
-from hasten.scan.vocabulary import LAUNCH_NOTHING
+from hasten.scan.trace import last_name, names, root_name
+from hasten.scan.vocabulary import LAUNCH_NOTHING, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +20,14 @@ class Recurrence:
     loop: ast.For
     moment: str
     """The name that counts."""
-    cell: ast.Call
-    """What makes the next state of the last."""
+    cell: ast.Call | None
+    """What makes the next state of the last, where it is a layer."""
     state: frozenset[str]
 
     def parallel(self) -> Iterator[ast.Call]:
         """Calls of layers that need only the moment's inputs, so could run for all at once."""
         follows_state, made = set(self.state), {self.moment}
-        for statement in self.loop.body:
+        for statement in _flat(self.loop.body):
             if not isinstance(statement, ast.Assign):
                 continue
             read = set(names(statement.value))
@@ -47,26 +48,69 @@ def recurrence(site: Site) -> Recurrence | None:
     loop: ast.For = site.node
     if not isinstance(loop.target, ast.Name) or not _counts(loop.iter):
         return None
-    for statement in loop.body:
-        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+    kept: set[str] | None = None
+    for statement in _flat(loop.body):
+        call, state = _called_with_state(statement)
+        if call is None or not state or not _is_layer_of(call.func, site):
             continue
-        call = statement.value
-        if not _is_layer_of(call.func, site):
+        kept = _kept(loop) if kept is None else kept
+        if isinstance(statement, ast.Assign) and state.isdisjoint(kept):
             continue
-        written = {name for each in statement.targets for name in names(each)}
-        state = written & {name for each in call.args for name in names(each)}
-        if state and _takes_moments(loop, loop.target.id):
-            return Recurrence(loop, loop.target.id, call, frozenset(state | _kept(loop)))
+        if _takes_moments(loop, loop.target.id):
+            return Recurrence(loop, loop.target.id, call, frozenset(state | kept))
     return None
+
+
+def stateful(site: Site, look: Look) -> Recurrence | None:
+    """Of a ``for`` over moments, whether a layer or plain operations hand its state on."""
+    found = recurrence(site)
+    target = site.node.target
+    if found is not None or not isinstance(target, ast.Name) or not hands_on(site, look):
+        return found
+    return Recurrence(site.node, target.id, None, frozenset(_kept(site.node)))
+
+
+def _called_with_state(statement: ast.stmt) -> tuple[ast.Call | None, set[str]]:
+    """``h = cell(x, h)`` and ``hs.append(cell(x, hs[-1]))``: the call, and what it hands on."""
+    match statement:
+        case ast.Assign(targets=targets, value=ast.Call() as call):
+            kept = {name for each in targets for name in names(each)}
+            return call, kept & {name for each in call.args for name in names(each)}
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Name(id=kept_in), attr="append"),
+                args=[ast.Call() as call],
+            )
+        ):
+            return call, {kept_in} if any(_is_last(each, kept_in) for each in call.args) else set()
+    return None, set()
+
+
+def _is_last(node: ast.expr, kept_in: str) -> bool:
+    """``hs[-1]``."""
+    match node:
+        case ast.Subscript(
+            value=ast.Name(id=name), slice=ast.UnaryOp(operand=ast.Constant(value=1))
+        ):
+            return name == kept_in
+    return False
+
+
+def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements, and those that stand under conditions."""
+    for statement in body:
+        if isinstance(statement, ast.If | ast.With):
+            yield from _flat(statement.body)
+            yield from _flat(getattr(statement, "orelse", []))
+        else:
+            yield statement
 
 
 def hands_on(site: Site, look: Look) -> str:
     """Of a ``for`` over moments that computes with plain operations: what it hands on, by a name
     or from one index of a tensor to the next. Empty where it hands on no tensor."""
     loop: ast.For = site.node
-    if not isinstance(loop.target, ast.Name):
-        return ""
-    if not _counts(loop.iter):
+    if not isinstance(loop.target, ast.Name) or not _counts(loop.iter):
         return _between_slices(loop, site, look)
     if not any(loop.target.id in names(each) for each in loop.body):
         return _iterated(loop, site, look)
@@ -86,19 +130,86 @@ def hands_on(site: Site, look: Look) -> str:
             return name
     if not tensors or not by_name:
         return ""
-    return next(iter(sorted(_followed(loop, tensors | {moment}) & handed_on(loop))), "")
+    line = 1 + (loop.end_lineno or loop.lineno)
+    followed = sorted(_followed(loop, tensors | {moment}) & handed_on(loop))
+    open_ = (
+        each
+        for each in followed
+        if look.values.of_name(each, line, site.function).kind not in ("number", "text")
+    )
+    return next(open_, "")
+
+
+def is_parallel(site: Site, look: Look) -> bool:
+    """Of a ``for`` over the moments of a tensor: whether it computes each from its own inputs, so
+    that all could be computed at once."""
+    loop: ast.For = site.node
+    if not isinstance(loop.target, ast.Name) or not _counts(loop.iter):
+        return False
+    if look.is_compiled(site.function):
+        return False
+    moment = loop.target.id
+    if not MOMENT.match(moment) and not _counts_length(loop.iter):
+        return False
+    read, written = _indexed(loop, moment)
+    if not any(
+        not _is_of_self(each.value) and look.value(each.value, site).is_tensor for each in read
+    ):
+        return False
+    if handed_on(loop) or _keeps_state(loop):
+        return False
+    filled = {last_name(each.value) for each in written}
+    if any(last_name(each.value) in filled for each in read):
+        return False
+    return any(_computes_of(each, moment) for each in _flat(loop.body))
+
+
+def _keeps_state(loop: ast.For) -> bool:
+    """Whether a turn may see what another has left: in an attribute, at the end of a list, in a
+    layer that remembers; or leaves the loop by what it has found."""
+    for statement in loop.body:
+        for each in walk(statement):
+            match each:
+                case ast.Attribute(ctx=ast.Store()) | ast.Break() | ast.Return() | ast.Yield():
+                    return True
+                case ast.Subscript(slice=ast.UnaryOp(op=ast.USub())):
+                    return True
+                case ast.Call() if STATEFUL.search(last_name(each.func).lower()):
+                    return True
+    return False
+
+
+STATEFUL = re.compile(
+    r"cell|rnn|lstm|gru|lif|spik|mem|step|decod|sampl|rand|env|act$|action|forward|solve|backward"
+)
+
+
+def _computes_of(statement: ast.stmt, moment: str) -> bool:
+    """Whether it launches kernels for what lies at the moment's place."""
+    for each in walk(statement):
+        is_kernel = isinstance(each, ast.BinOp) or (
+            isinstance(each, ast.Call) and called_name(each) not in LAUNCH_NOTHING
+        )
+        if is_kernel and any(
+            isinstance(part, ast.Subscript) and moment in names(part.slice) for part in walk(each)
+        ):
+            return not isinstance(each, ast.BinOp) or not isinstance(each.op, ast.Mod)
+    return False
 
 
 def _between_slices(loop: ast.For, site: Site, look: Look) -> str:
     """Of a loop over the moments of a tensor itself: the state that a layer makes of the last."""
-    if isinstance(loop.iter, ast.Call):
-        if called_name(loop.iter) != "unbind":
+    over = bare(loop.iter)
+    if isinstance(over, ast.Call):
+        if called_name(over) not in ("unbind", "split", "chunk"):
             return ""
-    elif not look.value(loop.iter, site).is_tensor:
+        if not (look.is_of_torch(over) or look.value(receiver(over), site).is_tensor):
+            return ""
+    elif over is not loop.iter or not look.value(over, site).is_tensor:
         return ""
     moment = set(names(loop.target))
     kept = handed_on(loop)
-    for statement in loop.body:
+    for statement in _flat(loop.body):
         match statement:
             case ast.Assign(
                 targets=[ast.Name() | ast.Tuple() as target], value=ast.Call() as value
@@ -147,6 +258,21 @@ def _is_kernel(call: ast.Call, site: Site, look: Look) -> bool:
 
 
 MOMENT = re.compile(r"^(t|ti|tt|time|step|timestep|time_step|moment)$")
+LENGTH = re.compile(
+    r"^(T|seq_?len(gth)?|n_?steps|num_steps|time_?steps|n_?frames|num_frames|max_?len(gth)?"
+    r"|(tgt|src|trg|target|source|input|sequence)_?len(gth)?)$"
+)
+"""How the number of moments is called."""
+
+
+def _counts_length(over: ast.expr) -> bool:
+    """``range(seq_len)`` and ``range(1, seq_len - 1)``."""
+    if not isinstance(over, ast.Call) or not 1 <= len(over.args) <= 2:
+        return False
+    end = over.args[-1]
+    if isinstance(end, ast.BinOp) and isinstance(end.right, ast.Constant):
+        end = end.left
+    return bool(LENGTH.match(last_name(end)))
 
 
 def _is_indexed(statement: ast.stmt) -> bool:
@@ -178,7 +304,7 @@ def _indexed(loop: ast.For, moment: str) -> tuple[list[ast.Subscript], list[ast.
 def _followed(loop: ast.For, sources: set[str]) -> set[str]:
     """Names that are computed from these in the body."""
     found = set(sources)
-    for statement in loop.body:
+    for statement in _flat(loop.body):
         if isinstance(statement, ast.Assign) and found & set(names(statement.value)):
             found |= {each.id for each in statement.targets if isinstance(each, ast.Name)}
     return found - sources
@@ -215,7 +341,7 @@ def _kept(loop: ast.For) -> set[str]:
     """Names that are read before the body gives them a value."""
     return handed_on(loop) | {
         name
-        for statement in loop.body
+        for statement in _flat(loop.body)
         if isinstance(statement, ast.AugAssign)
         for name in names(statement.target)
     }
@@ -225,11 +351,65 @@ def handed_on(loop: ast.For) -> set[str]:
     """Names that are read before the body assigns them; what is only added to is none."""
     written: set[str] = set()
     early: set[str] = set()
-    for statement in loop.body:
+    for statement in _flat(loop.body):
         if isinstance(statement, ast.Assign):
-            early |= set(names(statement.value)) - written
-            written |= {name for each in statement.targets for name in names(each)}
+            early |= _read_in(statement) - written
+            written |= {name for each in statement.targets for name in _written(each)}
     return early & written
+
+
+def _read_in(statement: ast.Assign) -> set[str]:
+    """All names that it reads; of ``total = total + x`` and ``x[i] = x[i] + y`` not what it
+    writes."""
+    terms, added = [statement.value], []
+    while terms:
+        each = terms.pop()
+        if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Add):
+            terms += [each.left, each.right]
+        else:
+            added.append(each)
+    written = statement.targets[0]
+    if len(added) > 1 and isinstance(written, ast.Name):
+        added = [each for each in added if not isinstance(each, ast.Name) or each.id != written.id]
+    return {name for each in added for name in _read(each, written)}
+
+
+def _read(node: ast.expr, written: ast.expr) -> Iterator[str]:
+    """Names whose values are read: not only their shapes, nor at the place that is written."""
+    place = _place(written)
+    stack: list[ast.AST] = [node]
+    while stack:
+        each = stack.pop()
+        match each:
+            case ast.Name():
+                yield each.id
+            case ast.Attribute(attr=name) if name in OF_SHAPE:
+                continue
+            case ast.Subscript() if place == _place(each):
+                continue
+            case _:
+                stack += parts_of(each)
+
+
+def _place(node: ast.expr) -> tuple[str, str] | None:
+    """Of ``x[i]``, whether it is read or written."""
+    if not isinstance(node, ast.Subscript):
+        return None
+    return ast.dump(node.slice), ast.dump(node.value)
+
+
+OF_SHAPE = words("shape device dtype ndim size dim numel new_tensor new_zeros new_ones new_full")
+
+
+def _written(target: ast.expr) -> Iterator[str]:
+    """Names that get a value, and those of what gets one at a place."""
+    if isinstance(target, ast.Tuple | ast.List):
+        for each in target.elts:
+            yield from _written(each)
+    else:
+        root = root_name(target)
+        if root is not None:
+            yield root.id
 
 
 def _is_layer(call: ast.Call, made: set[str]) -> bool:

@@ -29,11 +29,20 @@ CONVERTS = words(
     " int bool half double to astype toarray todense items keys squeeze unsqueeze view reshape"
     " flatten copy clone tuple list dict type zip detach is_tensor tolist isinstance len sub div"
     " divmod min max abs slice sqrt exp log log1p clip nan_to_num transpose permute swapaxes"
-    " moveaxis expand_dims ascontiguousarray hasattr any all str stack hstack append update"
+    " moveaxis expand_dims ascontiguousarray hasattr any all str stack hstack append update zeros"
+    " ones full empty zeros_like ones_like full_like arange pad cat concat concatenate vstack mean"
+    " sum std var argmax argmin isnan isfinite where cumsum diff repeat tile expand flip roll sin"
+    " cos power one_hot eye searchsorted bisect_left bisect_right numpy item range enumerate round"
+    " int64 float32 is_available count_nonzero maximum minimum clamp fill_ new_zeros"
 )
 """Calls that a sample goes through unchanged but for its type."""
 TEXT = ("text", "sentence", "path", "file", "name", "example", "sample", "image", "caption", "url")
 """What a data set holds that has to be looked at one by one."""
+OBJECTS = re.compile(
+    r"data_?sets?$|(^|_)ds$|graph|mol(ecule)?s$|record|entries|symbol|documents?$|docs$|_list$"
+    r"|loader"
+)
+"""And what holds no rows of an array: another data set, or a list of objects."""
 
 
 def is_dataset(owner: Class | None) -> bool:
@@ -41,7 +50,7 @@ def is_dataset(owner: Class | None) -> bool:
     container nor a model."""
     if owner is None:
         return False
-    if any(base.endswith("Dataset") for base in owner.bases):
+    if is_derived(owner):
         return True
     if "__len__" not in owner.methods or "__setitem__" in owner.methods:
         return False
@@ -49,6 +58,11 @@ def is_dataset(owner: Class | None) -> bool:
         return False
     getitem = owner.methods.get("__getitem__")
     return getitem is not None and _index_of(getitem) in ("idx", "index", "i", "item", "ix")
+
+
+def is_derived(owner: Class) -> bool:
+    """Whether it is derived from a data set, as far as names of bases tell."""
+    return any(base.endswith(("Dataset", "DataSet")) for base in owner.lineage)
 
 
 def in_dataset(site: Site) -> bool:
@@ -108,22 +122,89 @@ def own_functions(call: ast.Call, function: Function, look: Look) -> Iterator[Fu
 
 
 def indexed_only(function: Function | None) -> ast.Subscript | None:
-    """Of a ``__getitem__`` that does no more than index what is in memory: the first place."""
+    """Of a ``__getitem__`` that does no more than index what is in memory: the first place. What it
+    asks another method of its class for counts as its own."""
     if function is None or not isinstance(function.node, ast.FunctionDef):
         return None
     index = _index_of(function)
-    first: ast.Subscript | None = None
-    for statement in function.node.body:
-        for node in walk(statement):
-            if isinstance(node, ast.Call) and not _only_converts(node):
-                return None
-            if isinstance(node, ast.While | ast.With | ast.Try):
-                return None
-            if isinstance(node, ast.Subscript):
+    if not index or _gives_part_of_container(function):
+        return None
+    reading = _Reading(function.owner)
+    return reading.first if reading.only_indexes(function, {index}) else None
+
+
+class _Reading:
+    """What methods of a class do with the number of a sample."""
+
+    def __init__(self, owner: Class | None) -> None:
+        self._methods = owner.methods if owner is not None else {}
+        self._read: set[str] = set()
+        self.first: ast.Subscript | None = None
+
+    def only_indexes(self, function: Function, places: set[str]) -> bool:
+        """Whether it does nothing else; ``places`` are the names of the number, or made of it."""
+        if function.last_name in self._read or not isinstance(function.node, ast.FunctionDef):
+            return False
+        self._read.add(function.last_name)
+        for statement in function.node.body:
+            places |= _counted_from(statement, places)
+            if not all(self._is_plain(node, places) for node in walk(statement)):
+                return False
+        return True
+
+    def _is_plain(self, node: ast.AST, places: set[str]) -> bool:
+        match node:
+            case ast.Call():
+                return _only_converts(node) or self._asks_own(node, places)
+            case ast.While() | ast.With() | ast.Try():
+                return False
+            case ast.Subscript():
                 if not _is_of_array(node) or _holds_text(node):
-                    return None
-                first = first or (node if _names(node.slice, index) else None)
-    return first
+                    return False
+                if self.first is None and any(_names(node.slice, each) for each in places):
+                    self.first = node
+        return True
+
+    def _asks_own(self, call: ast.Call, places: set[str]) -> bool:
+        """``self.row(index)``."""
+        own = self._methods.get(called_name(call)) if is_own_attribute(call.func) else None
+        if own is None:
+            return False
+        taken = [name for name in own.parameters if name != "self"]
+        given = {
+            name
+            for name, value in zip(taken, call.args, strict=False)
+            if any(_names(value, each) for each in places)
+        }
+        return self.only_indexes(own, given)
+
+
+def _gives_part_of_container(function: Function) -> bool:
+    """Whether all that it does is ``return self.parts[index]``, and its class is no data set by its
+    bases."""
+    body = function.node.body
+    owner = function.owner
+    if owner is None or is_derived(owner) or not isinstance(body, list):
+        return False
+    said = [each for each in body if not isinstance(each, ast.Expr)]
+    return len(said) == 1 and isinstance(getattr(said[0], "value", None), ast.Subscript)
+
+
+def _counted_from(statement: ast.stmt, places: set[str]) -> set[str]:
+    """Names that it gives numbers that are computed from others: ``end = start + width``."""
+    if not isinstance(statement, ast.Assign):
+        return set()
+    value = statement.value
+    if any(isinstance(each, ast.Subscript) for each in walk(value)):
+        return set()
+    if not any(_names(value, each) for each in places):
+        return set()
+    return {
+        each.id
+        for target in statement.targets
+        for each in walk(target)
+        if isinstance(each, ast.Name)
+    }
 
 
 TAKES_ROW = re.compile(r"(^|_)(indexing|take|index_select|get_row|select_rows?|row_at)$")
@@ -208,8 +289,10 @@ def _is_of_array(node: ast.Subscript) -> bool:
 
 
 def _holds_text(node: ast.Subscript) -> bool:
-    name = node.value.attr.lower() if isinstance(node.value, ast.Attribute) else ""
-    return any(word in name for word in TEXT)
+    name = last_name(node.value).lower()
+    if isinstance(node.value, ast.Attribute) and any(word in name for word in TEXT):
+        return True
+    return OBJECTS.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,8 +481,10 @@ def holds_numbers(node: ast.Subscript, site: Site, look: Look) -> bool:
 
 
 def is_start_of_row(node: ast.Subscript, places: set[str]) -> bool:
-    """``padded[i, :end]``."""
+    """``padded[i, :end]`` and ``padded[i][:end]``."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+    if isinstance(node.value, ast.Subscript) and not parts:
+        parts = [node.value.slice, node.slice]
     if len(parts) < 2 or not isinstance(parts[0], ast.Name) or parts[0].id not in places:
         return False
     row = parts[1]
@@ -407,5 +492,6 @@ def is_start_of_row(node: ast.Subscript, places: set[str]) -> bool:
         isinstance(row, ast.Slice)
         and row.lower is None
         and row.upper is not None
+        and not isinstance(row.upper, ast.Constant | ast.UnaryOp)
         and row.step is None
     )

@@ -9,7 +9,7 @@ from hasten.scan import vocabulary
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Class, Function, Outline, Site
 from hasten.scan.uses import tensor_parameters
-from hasten.scan.value import ARRAY, LOADER, NONE, NUMBER, TENSOR, UNKNOWN, Value
+from hasten.scan.value import ARRAY, LOADER, NONE, NUMBER, TENSOR, UNKNOWN, Kind, Value
 
 
 class Known(Protocol):
@@ -41,8 +41,10 @@ class Parameters:
         argument = function.parameters[name]
         if argument.annotation is not None:
             found = of_annotation(argument.annotation, self._outline)
-            if found.kind != "unknown" or not _mentions_tensor(argument.annotation):
-                return found if found.kind != "unknown" else by_name(name)
+            if found.kind != "unknown":
+                return found
+            if not _mentions_tensor(argument.annotation):
+                return TENSOR if name in self.tensor_parameters(function) else by_name(name)
         named = by_name(name)
         if named.kind not in ("unknown", "tensor"):
             return named
@@ -98,27 +100,56 @@ class Parameters:
 
 
 def of_annotation(node: ast.expr, outline: Outline) -> Value:
-    dotted = outline.dotted(node)
-    last = dotted.rpartition(".")[2]
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        last = node.value.rpartition(".")[2]
+        return _of_type(node.value, node.value.rpartition(".")[2])
     if isinstance(node, ast.BinOp):  # "Tensor | None"
-        return of_annotation(node.left, outline)
+        return _of_either([node.left, node.right], outline)
     if isinstance(node, ast.Subscript):
-        outer = outline.dotted(node.value).rpartition(".")[2]
-        inner = (
-            node.slice.elts[0]
-            if isinstance(node.slice, ast.Tuple) and node.slice.elts
-            else node.slice
-        )
-        if outer == "Optional":
-            return of_annotation(inner, outline)
-        if outer in ("List", "list", "Sequence", "Tuple", "tuple", "Iterable"):
-            return Value("list", "unknown", of_annotation(inner, outline).kind)
-        if outer == "DataLoader":
-            return LOADER
-        return UNKNOWN
-    if last in ("Tensor", "FloatTensor", "LongTensor", "BoolTensor"):
+        return _of_generic(node, outline)
+    dotted = outline.dotted(node)
+    return _of_type(dotted, dotted.rpartition(".")[2])
+
+
+def _of_either(sides: list[ast.expr], outline: Outline) -> Value:
+    """Of ``Tensor | None`` and ``Union[Tensor, None]``; the first where it is a tensor,
+    else unknown where it may be several things."""
+    found = [of_annotation(each, outline) for each in sides if not _says_none(each)]
+    if found and (found[0].is_tensor or len(set(found)) == 1):
+        return found[0]
+    return UNKNOWN
+
+
+def _says_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _of_generic(node: ast.Subscript, outline: Outline) -> Value:
+    outer = outline.dotted(node.value).rpartition(".")[2]
+    inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if outer in ("Optional", "Union"):
+        return _of_either(inner, outline)
+    if outer in LISTS:
+        return _holding("list", inner[:1], outline)
+    if outer in DICTS:
+        return _holding("dict", inner[1:], outline)
+    if outer == "DataLoader":
+        return LOADER
+    if outer in SHAPED:
+        return of_annotation(inner[0], outline) if inner else UNKNOWN
+    return UNKNOWN
+
+
+SHAPED = vocabulary.words("Annotated Float Int Bool Num Shaped Integer Inexact Complex UInt8 Int64")
+"""Around a type, with what its shape is: ``Float[Tensor, "rows columns"]``."""
+
+
+def _holding(kind: Kind, inner: list[ast.expr], outline: Outline) -> Value:
+    held = of_annotation(inner[0], outline) if inner else UNKNOWN
+    return Value(kind, held.where, held.kind)
+
+
+def _of_type(dotted: str, last: str) -> Value:
+    if last in TENSORS:
         return TENSOR
     if last in vocabulary.LOADERS:
         return LOADER
@@ -134,7 +165,16 @@ def of_annotation(node: ast.expr, outline: Outline) -> Value:
         return NUMBER
     if last == "str":
         return Value("text")
-    return UNKNOWN
+    if last in LISTS:
+        return Value("list")
+    return Value("dict") if last in DICTS else UNKNOWN
+
+
+LISTS = vocabulary.words("List list Sequence Tuple tuple Iterable")
+DICTS = vocabulary.words("Dict dict Mapping OrderedDict DefaultDict MutableMapping")
+TENSORS = vocabulary.words(
+    "Tensor FloatTensor LongTensor BoolTensor IntTensor DoubleTensor OptTensor TensorType"
+)
 
 
 GIVES_NO_TENSOR = re.compile(
@@ -151,6 +191,18 @@ def may_give_tensor(called: str) -> bool:
     return last.islower() and not GIVES_NO_TENSOR.search(last)
 
 
+COPY = re.compile(
+    r"^(target|old|ema|momentum|local|online)_|_(target|old|ema|momentum|local|online)$"
+)
+"""How copies of networks are called: ``critic_target``, ``ema_model``."""
+
+DOES = re.compile(
+    r"^_*(is|has|get|set|make|build|create|load|save|init|use|wrap|unwrap|prepare|freeze|find|num|n"
+    r"|check|setup|update|reset|print|export|convert|register|compile|train|test|eval|fit)_"
+)
+"""How names begin of what does something with a model, or says something of one."""
+
+
 @lru_cache(maxsize=10_000)
 def by_name(name: str) -> Value:
     """Of what is nowhere given a value: people call things what they are."""
@@ -164,6 +216,8 @@ def by_name(name: str) -> Value:
         return Value("optimizer")
     if low.endswith("scaler") and "standard" not in low and "minmax" not in low:
         return Value("scaler") if low in ("scaler", "grad_scaler", "amp_scaler") else UNKNOWN
+    if DOES.search(low):
+        return UNKNOWN
     if low in (
         "model",
         "net",
@@ -184,6 +238,9 @@ def by_name(name: str) -> Value:
     ):
         return Value("module")
     if low.endswith(("_model", "_net", "_network", "_encoder", "_decoder")):
+        return Value("module")
+    stem = COPY.sub("", low)
+    if stem != low and by_name(stem).kind == "module":
         return Value("module")
     if low in ("loss", "logits", "total_loss"):
         return TENSOR

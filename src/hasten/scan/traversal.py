@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 from hasten.scan.outline import (
@@ -96,7 +97,9 @@ class _Reader:
         for each in (*node.decorator_list, *node.bases, *(word.value for word in node.keywords)):
             self._expression(each, node)
         bases = tuple(filter(None, map(self.found.dotted, map(_bare_base, node.bases))))
-        kept, self._class = self._class, Class(node.name, node, bases)
+        own = (self.found.classes.get(each) for each in bases)
+        above = chain.from_iterable(each.lineage for each in own if each is not None)
+        kept, self._class = self._class, Class(node.name, node, bases, (*bases, *above))
         self.found.all_classes.append(self._class)
         self.found.classes.setdefault(node.name, self._class)
         self._body(node.body)
@@ -184,9 +187,12 @@ class _Reader:
             self._bind(target, node.value, "value")
 
     def _assign_typed(self, node: ast.AnnAssign) -> None:
+        target, said = node.target, node.annotation
         if node.value is not None:
             self._expression(node.value, node)
-            self._bind(node.target, node.value, "value")
+            self._bind(target, node.value, "value", said=said)
+        if self._class is not None and isinstance(target, ast.Name):
+            self._class.said.setdefault(target.id, said)
 
     def _assign_changed(self, node: ast.AugAssign) -> None:
         self._expression(node.value, node)
@@ -209,10 +215,16 @@ class _Reader:
             self._expression(node.value, node)
 
     def _bind(
-        self, target: ast.expr, value: ast.expr | None, how: How, path: tuple[int, ...] = ()
+        self,
+        target: ast.expr,
+        value: ast.expr | None,
+        how: How,
+        path: tuple[int, ...] = (),
+        said: ast.expr | None = None,
     ) -> None:
         if isinstance(target, ast.Name):
-            binding = Binding(_last_line(target, value, how), value, how, path, self._within_lines)
+            line = _last_line(target, value, how)
+            binding = Binding(line, value, how, path, self._within_lines, said)
             self._function.bindings.setdefault(target.id, []).append(binding)
         elif isinstance(target, ast.Tuple | ast.List):
             values = value.elts if isinstance(value, ast.Tuple | ast.List) else None
@@ -231,7 +243,7 @@ class _Reader:
                 and isinstance(target.value, ast.Name)
                 and target.value.id == "self"
             ):
-                binding = Binding(target.lineno, value, how, path)
+                binding = Binding(target.lineno, value, how, path, said=said)
                 owner.attributes.setdefault(target.attr, []).append((binding, self._function))
             self._expression(target.value, self._statement)
         elif isinstance(target, ast.Starred):
@@ -300,6 +312,8 @@ class _Reader:
             self.found.calls.setdefault(name, []).append(site)
         if name.endswith(self._wanted_endings):
             self._note_ending(name, site)
+        if name == "register_buffer":
+            self._note_buffer(node)
         if self._loop is not None:
             self._loop.calls.append(site)
             if name in STEPS:
@@ -308,6 +322,15 @@ class _Reader:
             stack.append((each, node))
         for word in node.keywords:
             stack.append((word.value, node))
+
+    def _note_buffer(self, node: ast.Call) -> None:
+        """``self.register_buffer("table", ...)`` gives ``self.table`` a value."""
+        owner = self._function.owner
+        match node.func, node.args:
+            case ast.Attribute(value=ast.Name(id="self")), [ast.Constant(value=str(name)), _, *_]:
+                if owner is not None:
+                    given = Binding(node.end_lineno or node.lineno, node), self._function
+                    owner.attributes.setdefault(name, []).append(given)
 
     def _note_ending(self, name: str, site: Site) -> None:
         for each in self._wanted_endings:

@@ -13,7 +13,7 @@ from hasten.scan.outline import Function, Outline
 from hasten.scan.vocabulary import words
 
 TELLING = vocabulary.ONLY_TENSORS_HAVE | words(
-    "dim numel is_cuda matmul backward topk scatter_add expand index_add clone"
+    "dim numel is_cuda matmul backward topk scatter_add expand index_add clone unbind"
 )
 """Methods that only tensors have."""
 TELLING_WITH_NUMBERS = words("size view transpose unfold chunk new_full")

@@ -6,10 +6,11 @@ is said to be unknown, and rules are then silent.
 """
 
 import ast
+from collections.abc import Iterator
 
 from hasten.scan import vocabulary
 from hasten.scan.outline import Binding, Class, Function, Outline
-from hasten.scan.signs import Parameters, by_name, may_give_tensor
+from hasten.scan.signs import TENSORS, Parameters, by_name, may_give_tensor, of_annotation
 from hasten.scan.trace import last_name, root_name
 from hasten.scan.value import (
     ARRAY,
@@ -38,6 +39,7 @@ class Values:
         self._outline = outline
         self._known: dict[tuple[int, int], Value] = {}
         self._following: set[int] = set()
+        self._asked: dict[int, list[tuple[str, int, int]]] = {}
         self.parameters = Parameters(outline)
 
     def of(self, node: ast.AST | None, function: Function) -> Value:
@@ -80,7 +82,17 @@ class Values:
         return "forward" in owner.methods and init is not None
 
     def of_name(self, name: str, line: int, function: Function) -> Value:
+        if name in vocabulary.ON_HOST:
+            return HOST_TENSOR
         binding, scope = self.definition(name, line, function)
+        found = _as_named(name, self._of_definition(name, binding, scope), binding)
+        if found.kind not in ("tensor", "batch") and self._is_asked_for(
+            name, line, binding, function
+        ):
+            return TENSOR
+        return found
+
+    def _of_definition(self, name: str, binding: Binding | None, scope: Function | None) -> Value:
         if scope is None:
             return by_name(name)
         if binding is None:
@@ -89,6 +101,20 @@ class Values:
         if found.kind == "none":
             return self._of_others(name, binding, scope)
         return found if found.kind != "unknown" else self._of_same(name, binding, scope)
+
+    def _is_asked_for(
+        self, name: str, line: int, binding: Binding | None, function: Function
+    ) -> bool:
+        """Whether the line stands under ``if isinstance(name, Tensor)``."""
+        asked = self._asked.get(id(function))
+        if asked is None:
+            asked = self._asked[id(function)] = list(_asked_for_tensors(function))
+        return any(
+            name == other
+            and start <= line <= end
+            and (binding is None or not start <= binding.line < line)
+            for other, start, end in asked
+        )
 
     def _of_others(self, name: str, binding: Binding, scope: Function) -> Value:
         """Of what a name is given where it is not given ``None``."""
@@ -100,11 +126,15 @@ class Values:
         return NONE
 
     def _of_same(self, name: str, binding: Binding, scope: Function) -> Value:
-        """``x, y = prepared(x, y)``: what keeps its name mostly stays what it was."""
+        """``x, y = prepared(x, y)``: what keeps its name mostly stays what it was. And a loss is
+        what a function gives that computes one."""
         call = binding.value
         if binding.how not in ("value", "item") or not isinstance(call, ast.Call):
             return UNKNOWN
-        if not may_give_tensor(self._outline.dotted(call.func)):
+        called = last_name(call.func)
+        if name.endswith("loss") and vocabulary.COMPUTES_LOSS.search(called):
+            return TENSOR
+        if not may_give_tensor(called):
             return UNKNOWN
         for each in call.args:
             if isinstance(each, ast.Name) and each.id == name:
@@ -160,7 +190,61 @@ class Values:
             if found != HOST_TENSOR and (first is None or found == DEVICE_TENSOR):
                 return found
             first = first or found
-        return first or by_name(name)
+        if first is None:
+            first = self._of_declared(owner, name)
+        return first if first.kind != "unknown" else by_name(name)
+
+    def _of_declared(self, owner: Class, name: str) -> Value:
+        """Of an attribute that no method gives a value: by its annotation, as a property, or by
+        a class of this file that the class is derived from."""
+        if name in owner.said:
+            return self._of_said(owner.said[name])
+        method = owner.methods.get(name)
+        if method is not None:
+            return self._of_returns(method) if _is_property(method) else UNKNOWN
+        above = self._base_of(owner)
+        if above is None:
+            return UNKNOWN
+        set_up = [
+            each for each in above.attributes.get(name, ()) if each[1].last_name == "__init__"
+        ]
+        return self._of_binding(*set_up[0]) if set_up else self._of_declared(above, name)
+
+    def _base_of(self, owner: Class) -> Class | None:
+        """The first class of this file, above its own line, that it is derived from."""
+        for each in owner.bases:
+            found = self._outline.classes.get(each.rpartition(".")[2])
+            if found is not None and found.node.lineno < owner.node.lineno:
+                return found
+        return None
+
+    def _method(self, owner: Class | None, name: str) -> Function | None:
+        while owner is not None:
+            if name in owner.methods:
+                return owner.methods[name]
+            owner = self._base_of(owner)
+        return None
+
+    def _class_of(self, node: ast.AST, function: Function) -> Class | None:
+        """The class of this file of which it is an object."""
+        said: ast.AST | None = None
+        match node:
+            case ast.Name():
+                binding, scope = self.definition(node.id, node.lineno, function)
+                if binding is None and scope is not None:
+                    said = scope.parameters[node.id].annotation
+            case ast.Attribute(value=ast.Name(id="self")) if function.owner is not None:
+                given = function.owner.attributes.get(node.attr)
+                binding = given[0][0] if given else None
+                said = function.owner.said.get(node.attr)
+            case _:
+                return None
+        if binding is not None:
+            made = binding.value if binding.how in ("value", "with") else None
+            said = made.func if isinstance(made, ast.Call) else binding.said
+        if isinstance(said, ast.Constant) and isinstance(said.value, str):
+            return self._outline.classes.get(said.value)
+        return self._outline.classes.get(last_name(said))
 
     def _find(self, node: ast.AST, function: Function) -> Value:
         match node:
@@ -235,6 +319,8 @@ class Values:
             case "list" | "dict":
                 if isinstance(node.slice, ast.Slice):
                     return base
+                if base.items == "unknown" and isinstance(node.slice, ast.Constant):
+                    return _of_key(node.value, node.slice.value)
                 return Value(base.items, base.where) if base.items != "unknown" else UNKNOWN
             case "text":
                 return base
@@ -244,6 +330,8 @@ class Values:
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             owner = function.owner
             return self.of_attribute(owner, node.attr) if owner is not None else by_name(node.attr)
+        if node.attr in vocabulary.ON_HOST:
+            return HOST_TENSOR
         base = self.of(node.value, function)
         if base.kind == "tensor":
             if node.attr in vocabulary.ATTRIBUTES_OF_TENSORS or node.attr.endswith(
@@ -265,6 +353,8 @@ class Values:
             return Value("tensor", base.where)
         if node.attr in ("logits", "loss", "last_hidden_state"):
             return TENSOR
+        if base.kind == "unknown" and (owner := self._class_of(node.value, function)) is not None:
+            return self.of_attribute(owner, node.attr)
         if node.attr == "weight" and isinstance(node.value, ast.Attribute):
             return TENSOR  # of a layer: ``self.embedding.weight``
         return by_name(node.attr)
@@ -280,11 +370,15 @@ class Values:
         if named is not None:
             return named
         own = self._of_own_call(called, function)
+        if own.kind == "unknown" and vocabulary.MAKES_LOADER.search(last_name(called)):
+            return LOADER
         return own if own.kind != "unknown" else self._of_foreign_call(node, dotted, function)
 
     def _of_foreign_call(self, node: ast.Call, dotted: str, function: Function) -> Value:
         """Of a function of another file that is given tensors: it mostly gives some."""
         base, _, name = dotted.rpartition(".")
+        if vocabulary.MAKES_TENSOR.search(name):
+            return self._of_maker(node, function)
         if not may_give_tensor(name):
             return UNKNOWN
         if base == "self":
@@ -303,6 +397,13 @@ class Values:
         places = {each.where for each in given}
         return Value("tensor", places.pop() if len(places) == 1 else "unknown")
 
+    def _of_maker(self, node: ast.Call, function: Function) -> Value:
+        """Of a function that makes a tensor of an array: it lies where that lay."""
+        if any(word.arg == "device" for word in node.keywords):
+            return DEVICE_TENSOR
+        given = self.of(node.args[0], function) if node.args else UNKNOWN
+        return HOST_TENSOR if given.kind == "array" or given == HOST_TENSOR else UNKNOWN
+
     def _of_method(self, node: ast.Call, called: ast.Attribute, function: Function) -> Value | None:
         """None where the receiver does not tell."""
         dotted = self._outline.dotted(called)
@@ -310,11 +411,16 @@ class Values:
             return None
         name = called.attr
         base = self.of(called.value, function)
+        is_open = base.items == "unknown" and base.kind in ("unknown", "dict")
+        if is_open and name in ("get", "pop"):
+            key = node.args[0] if node.args else None
+            if isinstance(key, ast.Constant):
+                return _of_key(called.value, key.value)
         if base.kind == "unknown":
-            if name in ("get", "pop") and node.args and isinstance(node.args[0], ast.Constant):
-                return _of_key(called.value, node.args[0].value)
             if name == "cpu":
                 return HOST_TENSOR
+            if name in ("to", "cuda") and self._is_of_batch(called.value, function):
+                return DEVICE_TENSOR if moves_to_device(node) else UNKNOWN
             if name in vocabulary.ONLY_TENSORS_HAVE:
                 base = TENSOR
             if name in vocabulary.DRAWN_WITH and vocabulary.GENERATORS.search(
@@ -361,9 +467,22 @@ class Values:
             return ARRAY
         return None
 
+    def _is_of_batch(self, node: ast.expr, function: Function) -> bool:
+        """Whether it is a part of what is called a batch, or has the name of such a part."""
+        if not isinstance(node, ast.Name):
+            return False
+        binding, scope = self.definition(node.id, node.lineno, function)
+        if binding is None:
+            return scope is not None and vocabulary.is_tensor_parameter(node.id)
+        return binding.how == "item" and last_name(binding.value) in vocabulary.BATCHES
+
     def _of_named_call(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
         module, _, last = dotted.rpartition(".")
-        if module in vocabulary.TORCH and last not in vocabulary.TORCH_GIVES_NO_TENSOR:
+        if (
+            module in vocabulary.TORCH
+            and last not in vocabulary.TORCH_GIVES_NO_TENSOR
+            and not last.startswith(("is_", "get_", "set_"))
+        ):
             if last == "Parameter":
                 return TENSOR
             if last[:1].isupper() and last not in vocabulary.MADE_ON_HOST:
@@ -375,9 +494,11 @@ class Values:
             )
         if last in ("clip_grad_norm_", "clip_grad_norm"):
             return DEVICE_TENSOR
+        if last == "register_buffer":
+            return TENSOR
         if last in vocabulary.OPTIMIZERS and ("optim" in dotted or dotted == last):
             return Value("optimizer")
-        if last in vocabulary.LOADERS:
+        if last in vocabulary.LOADERS or last.endswith("DataLoader"):
             return Value("loader", self._place_of_rows(node, function))
         if last in vocabulary.DATASETS:
             return Value("dataset", self._place_of_rows(node, function))
@@ -396,7 +517,7 @@ class Values:
             return Value("frame")
         if dotted == "torch.device":
             return Value("device")
-        if dotted.startswith("h5py.") and last == "File":
+        if dotted in vocabulary.STORES:
             return Value("file")
         if dotted.startswith(("torch.nn.", "torchaudio.transforms.")):
             return Value("module")
@@ -473,7 +594,7 @@ class Values:
         if isinstance(called, ast.Attribute):
             base = called.value
             if isinstance(base, ast.Name) and base.id == "self" and function.owner is not None:
-                method = function.owner.methods.get(called.attr)
+                method = self._method(function.owner, called.attr)
                 if method is not None:
                     return self._of_returns(method)
                 if self.of_attribute(function.owner, called.attr).kind == "module":
@@ -481,6 +602,8 @@ class Values:
                 return UNKNOWN
             if self.of(called, function).kind == "module":
                 return DEVICE_TENSOR
+            method = self._method(self._class_of(base, function), called.attr)
+            return self._of_returns(method) if method is not None else UNKNOWN
         elif self.of(called, function).kind == "module":
             return DEVICE_TENSOR
         return UNKNOWN
@@ -502,15 +625,44 @@ class Values:
             found = self.of(each, function)
             if found.kind not in ("unknown", "none"):
                 return found
-        return UNKNOWN
+        said = getattr(function.node, "returns", None)
+        return UNKNOWN if said is None or function.is_generator else self._of_said(said)
+
+    def _of_returned(self, binding: Binding, function: Function) -> Value | None:
+        """Of ``b`` of ``a, b = own(x)``, where a function of this file returns a tuple."""
+        call = binding.value
+        own = self._own_function(call.func, function) if isinstance(call, ast.Call) else None
+        if own is None:
+            return None
+        for each in own.returns:
+            found = self.of(_part_of(each, binding.path), own)
+            if found.kind not in ("unknown", "none"):
+                return found
+        return None
+
+    def _own_function(self, called: ast.expr, function: Function) -> Function | None:
+        match called:
+            case ast.Name(id=name):
+                return self._outline.function_named(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                return self._method(function.owner, name)
+        return None
+
+    def _of_said(self, annotation: ast.expr) -> Value:
+        return of_annotation(annotation, self._outline)
 
     def _of_binding(self, binding: Binding, function: Function) -> Value:
         if binding.value is None:
             return UNKNOWN
         given = self.of(binding.value, function)
+        if given.kind == "unknown" and binding.said is not None:
+            return self._of_said(binding.said)
         if binding.how in ("value", "with", "changed"):
             return given
         if binding.how == "item":
+            own = self._of_returned(binding, function)
+            if own is not None:
+                return own
             if given.kind in ("tensor", "batch"):
                 return Value("tensor", given.where)
             if given.kind == "array":
@@ -546,11 +698,58 @@ class Values:
                 return given
             case "batch":
                 return Value("tensor", given.where)
-            case "list" | "dict":
+            case "list":
                 return Value(given.items, given.where) if given.items != "unknown" else UNKNOWN
             case "module":
                 return Value("module")
         return UNKNOWN
+
+
+def _part_of(node: ast.expr, path: tuple[int, ...]) -> ast.expr | None:
+    """``c`` of ``a, (b, c)`` at the places 1 and 1; None where it is no tuple."""
+    for place in path:
+        if not isinstance(node, ast.Tuple) or place >= len(node.elts):
+            return None
+        node = node.elts[place]
+    return node
+
+
+def _as_named(name: str, found: Value, binding: Binding | None) -> Value:
+    """What models and functions give is taken for tensors; a count among it and a dict are told
+    by their names."""
+    if binding is None or found.kind != "tensor":
+        return found
+    if binding.how == "item" and vocabulary.COUNT.search(name):
+        return NUMBER
+    is_called = isinstance(binding.value, ast.Call) and binding.how in ("value", "item")
+    return Value("dict", found.where, "tensor") if is_called and name.endswith("dict") else found
+
+
+def _is_property(function: Function) -> bool:
+    decorators = getattr(function.node, "decorator_list", ())
+    return any(last_name(each) in ("property", "cached_property") for each in decorators)
+
+
+def _asked_for_tensors(function: Function) -> Iterator[tuple[str, int, int]]:
+    """Names with the lines that run only where they are tensors."""
+    for site in function.calls:
+        match site.node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
+                is_asked = last_name(kind) in TENSORS
+            case ast.Call(func=ast.Attribute(attr="is_tensor"), args=[ast.Name(id=name)]):
+                is_asked = True
+            case _:
+                continue
+        if not is_asked:
+            continue
+        match site.parent:
+            case ast.If(body=[first, *_] as body):
+                yield name, first.lineno, body[-1].end_lineno or first.lineno
+            case ast.IfExp(body=chosen):
+                yield name, chosen.lineno, chosen.end_lineno or chosen.lineno
+            case ast.BoolOp(op=ast.And()) if isinstance(site.statement, ast.If):
+                body = site.statement.body
+                yield name, body[0].lineno, body[-1].end_lineno or body[0].lineno
 
 
 def _draws_number(node: ast.Call, name: str) -> bool:
@@ -589,7 +788,7 @@ def _of_tensor_method(base: Value, name: str, node: ast.Call) -> Value:
         return Value("list", "host", "number")
     if name in ("chunk", "split", "unbind"):
         return Value("list", base.where, "tensor")
-    if name in vocabulary.TENSOR_GIVES_NO_TENSOR:
+    if name in vocabulary.TENSOR_GIVES_NO_TENSOR or name == "keys":
         return UNKNOWN
     return base
 
@@ -623,7 +822,7 @@ def _names_device(node: ast.expr) -> bool:
     match node:
         case ast.Constant(value=str()) | ast.JoinedStr():
             return True
-        case ast.Subscript(value=held):
+        case ast.Subscript(value=held) | ast.IfExp(body=held):
             return _names_device(held)
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
             return "device" in name.lower()

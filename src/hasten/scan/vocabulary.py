@@ -20,12 +20,13 @@ TORCH_GIVES_NO_TENSOR = words(
     " get_num_threads set_default_dtype get_default_dtype numel Generator typename finfo iinfo"
     " set_float32_matmul_precision use_deterministic_algorithms set_printoptions split chunk unbind"
     " promote_types result_type is_complex are_deterministic_algorithms_enabled equal allclose"
-    " meshgrid broadcast_tensors export get_rng_state set_rng_state"
+    " meshgrid broadcast_tensors broadcast_shapes export get_rng_state set_rng_state"
 )
 MADE_ON_HOST = words(
     "tensor as_tensor from_numpy zeros ones empty full rand randn randint randperm arange linspace"
-    " eye normal FloatTensor LongTensor Tensor IntTensor BoolTensor DoubleTensor tril_indices"
-    " triu_indices"
+    " eye normal FloatTensor LongTensor Tensor IntTensor BoolTensor DoubleTensor ByteTensor"
+    " HalfTensor ShortTensor tril_indices"
+    " triu_indices logspace hann_window hamming_window blackman_window kaiser_window"
 )
 """Of these, what has no ``device=`` and no input on a device lies on the host."""
 
@@ -83,9 +84,24 @@ OPTIMIZERS = words(
     "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD Rprop LBFGS SparseAdam"
     " Adafactor Muon"
 )
+MAKES_TENSOR = re.compile(
+    r"(^|_)(to|as|into|2|get)_?(a_)?(torch|tensor|tensors)$|^_*(torchify|tensorize|from_numpy|tensorify)$"
+)
+"""How functions are called that make a tensor of an array."""
+ON_HOST = words("batch_sizes")
+"""Tensors that torch keeps on the host: those of a packed sequence."""
+COMPUTES_LOSS = re.compile(r"^_*(\w+_)?(loss|losses|criterion|objective)(_fn|_func|_function)?$")
+"""How functions are called that compute a loss, or several."""
 LOADERS = words("DataLoader StatefulDataLoader FastDataLoader MultiEpochsDataLoader NeighborLoader")
+MAKES_LOADER = re.compile(
+    r"^_*((get|make|build|create|prepare|init|construct|setup|train|val|valid|validation|test|eval"
+    r"|predict|new)_(\w+_)?loader|(\w+_)?data_?loader)$"
+)
+"""How functions are called that give a loader; a mere ``loader`` mostly reads a file."""
 DATASETS = words("TensorDataset Subset ConcatDataset ImageFolder DatasetFolder")
 FRAMES = words("DataFrame read_csv read_parquet read_excel read_feather read_table")
+STORES = words("h5py.File zarr.open zarr.open_group")
+"""What opens a file of named arrays."""
 LR_SCHEDULERS = "torch.optim.lr_scheduler"
 
 LOADER_WORDS = ("loader", "_dl")
@@ -96,7 +112,7 @@ TENSOR_PARAMETERS = words(
     " output outputs pred preds predictions y_pred y_true loss losses emb embedding embeddings"
     " query key value queries keys values attn_mask attention_mask input_ids hidden_states src tgt"
     " img image images feat feats features noise scores probs weights grad_output xs ys timesteps"
-    " context memory query_embeddings seq lengths lens length logprobs log_probs values returns"
+    " context memory query_embeddings seq lengths lens logprobs log_probs values returns"
     " advantages rewards dones obs observations estimate estimates prediction y_hat source tgts"
     " gt ground_truth mu logvar log_var real fake anchor positive negative"
 )
@@ -106,6 +122,8 @@ TENSOR_PARAMETERS = words(
 BATCHES = words("batch data graph minibatch mini_batch sample samples")
 """And what they are called where they hold several."""
 
+COUNT = re.compile(r"^(n|num|nb)_|(^|_)(size|dim|dims|count|width|height|bsz?|shape)$")
+"""How numbers are called that say how much there is of something."""
 COUNTS = ("num_", "n_", "max_", "min_", "len_", "use_", "is_", "has_")
 ENDS_OF_TENSORS = (
     "_mask", "_emb", "_embs", "_embedding", "_embeddings", "_logits", "_scores", "_labels", "_lens",

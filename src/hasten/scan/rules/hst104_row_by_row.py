@@ -89,6 +89,24 @@ class Scaled(Dataset):
         row = self.x[idx, :]  # !
         row = (row - self.mean) / self.std
         return torch.from_numpy(row[:-1]), row[-1]
+
+class Table(Dataset):
+    def __len__(self):
+        return len(self.x)
+
+class Rest(Table):
+    def __getitem__(self, n):
+        return self._row(n)
+
+    def _row(self, place):
+        row = torch.as_tensor(self.x[place])  # !
+        return torch.nn.functional.pad(row, (0, 1)), self.y[place]
+
+class Windows(Dataset):
+    def __getitem__(self, index):
+        start = index * self.step
+        end = start + self.width
+        return self.x[start:end], self.y[end : end + 1]  # !
 """,
         """\
 import torch
@@ -114,6 +132,17 @@ class Records(Dataset):
 class History:
     def __getitem__(self, name):
         return self.history[name]
+
+class Wrapped(Dataset):
+    def __getitem__(self, index):
+        return self.train_dataset[self.order[index]]
+
+class Parts:
+    def __len__(self):
+        return len(self.parts)
+
+    def __getitem__(self, index):
+        return self.parts[index]
 
 class Batches(Dataset):
     def __getitem__(self, index):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, is_own_attribute
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import in_dataset
@@ -56,13 +56,29 @@ def train(path, model, loader):
 """,
         """\
 import h5py
+import zarr
+from torch.utils.data import Dataset
+
+class Kept(Dataset):
+    def __init__(self, path):
+        self.root = h5py.File(path)
+        self.x = h5py.File(path)["x"]
+        self.groups = zarr.open(path)
+
+    def __getitem__(self, index):
+        name, row = self.places[index]
+        first = self.x[index], self.root["a"]["x"][index]  # !
+        return first, self.root[name][row], self.groups["y"][()][index]  # !
+""",
+        """\
+import h5py
 from torch.utils.data import Dataset
 
 class Whole(Dataset):
     def __init__(self, path):
         with h5py.File(path) as f:
             self.x = f["x"][:]
-            self.first = f["x"][0]
+            self.first = f["x"][0], f["g"]["x"][()]
         self.parts = {"x": self.x}
 
     def __getitem__(self, index):
@@ -73,17 +89,36 @@ class Whole(Dataset):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         node: ast.Subscript = site.node
-        array = node.value
-        if not isinstance(array, ast.Subscript) or not isinstance(array.slice, ast.Constant):
-            return
         if isinstance(node.slice, ast.Slice | ast.Constant) or not isinstance(node.ctx, ast.Load):
             return
-        if self._is_file(array.value, site, look):
+        if isinstance(node.slice, ast.Tuple) and not node.slice.elts:  # all of it
+            return
+        array = node.value
+        if isinstance(array, ast.Subscript):
+            is_row = _is_in_file(array, site, look)
+        else:
+            made = look.values.given(array, site.function) if _is_kept(array) else None
+            is_row = isinstance(made, ast.Subscript) and _is_in_file(made, site, look)
+        if is_row:
             least = Heat.ONCE if in_dataset(site) else None
             yield Found(node, f"`{look.source(node)}` reads one row of a file", least=least)
 
-    def _is_file(self, node: ast.expr, site: Site, look: Look) -> bool:
-        if look.value(node, site).kind == "file":
-            return True
-        name = look.dotted(node).rpartition(".")[2].lower()
-        return bool(FILES.search(name))
+
+def _is_kept(array: ast.expr) -> bool:
+    return isinstance(array, ast.Name) or is_own_attribute(array)
+
+
+def _is_in_file(array: ast.Subscript, site: Site, look: Look) -> bool:
+    """``file["x"]``, also of a group, ``file["a"]["x"]``, and ``file["x"][()]``, which reads all of
+    it; by a key that is no constant only where it is known for a file."""
+    keys = [array.slice]
+    held = array.value
+    while isinstance(held, ast.Subscript):
+        keys.append(held.slice)
+        held = held.value
+    if any(isinstance(each, ast.Slice) for each in keys):
+        return False
+    if look.value(held, site).kind == "file":
+        return True
+    name = look.dotted(held).rpartition(".")[2].lower()
+    return bool(FILES.search(name)) and isinstance(keys[-1], ast.Constant)

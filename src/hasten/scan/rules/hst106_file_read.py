@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, keyword
+from hasten.scan.look import Look, called_name, keyword, receiver
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import in_dataset
@@ -17,6 +17,9 @@ TEXT = words("read_csv read_json read_excel read_table loadtxt genfromtxt yaml.l
 """What takes far longer to parse than to keep: also for a data set's sample."""
 MODULES = words("torch pickle json joblib yaml np numpy nib nibabel librosa torchaudio Image PIL")
 LISTS = ("listdir", "scandir", "glob", "rglob")
+WHOLE = ("read_text", "read_bytes", "readlines")
+LOADS = re.compile(r"^_*(load|read)(_|$)")
+"""How functions are called that are asked for a file: who asks is named."""
 STATE = re.compile(r"check_?point|ckpt|weights|state|resume|model", re.IGNORECASE)
 
 
@@ -38,7 +41,7 @@ class FileRead(Rule):
         "imread", "read_image", "ReadImage", "open", "load", "loadtxt", "genfromtxt", "loadmat",
         "read_csv", "read_parquet", "read_json", "read_excel", "read_feather", "read_pickle",
         "read_table", "File", "safe_load", "decode_image", "decode_jpeg", "imdecode", "listdir",
-        "scandir", "glob", "rglob",
+        "scandir", "glob", "rglob", "read_text", "read_bytes", "readlines",
     )  # fmt: skip
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
@@ -76,7 +79,7 @@ class Tables(Dataset):
 
 class Stored(Dataset):
     def __getitem__(self, index):
-        return torch.load(self.path)[index]  # !
+        return torch.load(os.path.join(self.root, "all.pt"))[index]  # !
 
 class Frames(Dataset):
     def __getitem__(self, index):
@@ -92,7 +95,10 @@ class Pickled(Dataset):
     def __getitem__(self, index):
         with open(self.path, "rb") as file:
             rows = pickle.load(file)  # !
-        return rows[index], pickle.load(open(self.labels, "rb"))[index]  # !
+        with open(self.names) as file:
+            names = file.readlines()  # !
+        meta = json.loads(Path(self.meta).read_text()), names[index]  # !
+        return meta, rows[index], pickle.load(open(self.labels, "rb"))[index]  # !
 """,
         """\
 import os
@@ -115,7 +121,15 @@ class Stored(Dataset):
         self.paths = os.listdir(root)
 
     def __getitem__(self, index):
-        return torch.load(self.paths[index]), os.listdir(self.folders[index])
+        text = self.paths[index].read_text()
+        return text, torch.load(self.paths[index]), os.listdir(self.folders[index])
+
+def load_all(model, loader):
+    for batch in loader:
+        load_table(batch["path"])
+
+def load_table(path):
+    return pd.read_csv(path)
 
 class Table(Dataset):
     def __getitem__(self, index):
@@ -144,7 +158,14 @@ def train(model, loader, path):
                 message = f"`{look.source(site.node)}` lists the folder for each sample"
                 yield Found(site.node, message, least=Heat.ELEMENT)
             return
+        if called_name(site.node) in WHOLE:
+            if in_dataset(site) and not _depends_on_sample(site):
+                message = f"`{look.source(site.node)}` reads the same file for each sample"
+                yield Found(site.node, message, least=Heat.ELEMENT)
+            return
         if not called or (last in ("load", "open") and owner not in MODULES):
+            return
+        if LOADS.search(site.function.last_name) and not in_dataset(site):
             return
         if site.function.last_name in self.calls:  # its caller is named
             return
@@ -163,8 +184,14 @@ def train(model, loader, path):
 
 def _depends_on_sample(site: Site) -> bool:
     """Whether another sample has another file: to read it is the work itself."""
-    read = _opened(site.node.args[0], site.function)
-    return any(each != "self" for each in names(read))
+    first = site.node.args[0] if site.node.args else receiver(site.node)
+    read = _opened(first, site.function) if first is not None else site.node
+    function = site.function
+    return any(
+        each in function.parameters or each in function.bindings
+        for each in names(read)
+        if each != "self"
+    )
 
 
 def _opened(node: ast.expr, function: Function) -> ast.expr:

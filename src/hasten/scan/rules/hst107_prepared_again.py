@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hasten.records.scan import Severity
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, called_name, is_own_attribute, receiver
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import decodes, is_dataset
@@ -29,6 +29,8 @@ FITTED = re.compile(
 )
 """What is called as the transformers of scikit-learn are."""
 MOLECULES = re.compile(r"^(MolFrom\w+|mol_from_\w+|smiles2graph|smiles_to_graph|from_smiles)$")
+OF_PART = re.compile(r"pre_?process|prepare|featuri[sz]e|normali[sz]e|standardi[sz]e")
+"""What a data set asks another object of its own for, where that can be nothing else."""
 NOT_OWN = ("torch.", "numpy.")
 INDICES = frozenset(("idx", "index", "i", "item", "ix", "indices"))
 
@@ -75,6 +77,11 @@ class Tables(Dataset):
     def __getitem__(self, idx):
         row = self.scaler.transform(self.x[idx].reshape(1, -1))  # !
         return torch.from_numpy(row)
+
+class Parts(Dataset):
+    def __getitem__(self, idx):
+        whole = self.module._preprocess_series(self.places[idx])  # !
+        return whole[idx]
 """,
         """\
 import torch
@@ -129,7 +136,11 @@ class Series(Dataset):
         """A function or a method of the data set, not one of a tensor or of torch."""
         if isinstance(called, ast.Name):
             return not look.dotted(called).startswith(NOT_OWN)
-        if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
+        if not isinstance(called, ast.Attribute):
+            return False
+        if is_own_attribute(called.value):
+            return OF_PART.search(called.attr) is not None
+        if not isinstance(called.value, ast.Name):
             return False
         base = called.value.id
         module = look.outline.imports.get(base, "torch")

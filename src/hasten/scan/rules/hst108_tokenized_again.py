@@ -12,12 +12,18 @@ from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import decodes, in_dataset, runs_for_each
 from hasten.scan.trace import last_name
 
-TOKENIZER = re.compile(r"tokeni[sz]", re.IGNORECASE)
+TOKENIZER = re.compile(
+    r"tokeni[sz]|(^|[._])(tok|spm?|bpe|sp_model)([._]|$)|encode_?as_?(ids|pieces)|processor$",
+    re.IGNORECASE,
+)
+SURELY = re.compile(r"tokeni[sz]", re.IGNORECASE)
+"""What cuts text wherever it stands; the rest is asked only where samples are prepared."""
 WRAPPER = re.compile(r"^_*(batch_)?tokenize")
 """Names of functions that are asked to, and cannot do otherwise."""
 VOCABULARY = re.compile(
     r"vocab|stoi|(word|token|char|tok|w|c)_?(2|to)_?(i|id|ids|ix|idx|index|num)$", re.IGNORECASE
 )
+NAMED_TEXT = frozenset(("text", "texts"))
 TEXT_WORDS = frozenset(("text", "texts", "sentences", "return_tensors", "padding", "truncation"))
 
 
@@ -38,10 +44,11 @@ class TokenizedAgain(Rule):
         "tokenize", "tokenizer", "word_tokenize", "sent_tokenize", "batch_encode_plus",
         "encode_plus", "encode_batch", "tokenizer_encoder", "tokenizer_decoder", "src_tokenizer",
         "tgt_tokenizer", "tokenizer_fn", "tokenize_fn", "_tokenizer", "_tokenize", "text_tokenizer",
-        "encode",
+        "encode", "tok", "processor", "EncodeAsIds", "EncodeAsPieces", "encode_as_ids",
+        "encode_as_pieces", "encode_line",
     )  # fmt: skip
     nodes = (ast.ListComp,)
-    mentions = ("token", "Token", "vocab", "word", "stoi")
+    mentions = ("tok", "Tok", "vocab", "word", "stoi", "processor", "ncode", "bpe")
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -81,6 +88,11 @@ class Noisy(Dataset):
     def __getitem__(self, index):
         return self.tokenizer.encode(self.texts[index])  # !
 
+class Pieces(Dataset):
+    def __getitem__(self, index):
+        ids = self.sp.EncodeAsIds(self.texts[index])  # !
+        return ids, self.tok(self.texts[index], truncation=True)  # !
+
 class Words(Dataset):
     def __getitem__(self, index):
         words = self.texts[index].split()
@@ -115,6 +127,9 @@ def features(texts, tokenizer):
         print(tokenizer(texts[name]))
     return tokenizer.tokenize("a b"), [token.encode("utf-8") for token in texts]
 
+def pieces(bpe, texts):
+    return [bpe.encode(text) for text in texts]
+
 def ids(texts, vocab):
     return [vocab[word] for text in texts for word in text.split()]
 
@@ -130,6 +145,7 @@ class Model(torch.nn.Module):
         return self.tokenizer(texts, padding=True)
 
     def forward(self, x):
+        x = self.tokenizer(x)
         return self.encode(self.patch_tokenizer(x=x))
 """,
     )
@@ -144,7 +160,11 @@ class Model(torch.nn.Module):
         if not TOKENIZER.search(called) or WRAPPER.search(site.function.last_name):
             return
         words = {word.arg for word in site.node.keywords}
-        if not site.node.args and not words & TEXT_WORDS:
+        if not words & TEXT_WORDS and (not site.node.args or self._cuts_tensor(site, look)):
+            return
+        if called.endswith("processor") and not words & NAMED_TEXT:
+            return
+        if not SURELY.search(called) and not look.prepares_data(site):
             return
         is_sample = in_dataset(site)
         if is_sample and decodes(site.function, look):
@@ -154,6 +174,12 @@ class Model(torch.nn.Module):
         else:
             least = Heat.ONCE if is_sample else None
             yield Found(site.node, f"`{called}` cuts text into tokens each time", least=least)
+
+    def _cuts_tensor(self, site: Site, look: Look) -> bool:
+        """Whether a model cuts an image or a series into parts, which are called tokens as well."""
+        owner = site.function.owner
+        is_module = owner is not None and look.values.is_module(owner)
+        return is_module and look.value(site.node.args[0], site).is_tensor
 
     def _takes_one(self, site: Site, look: Look) -> bool:
         """Whether a loop over many texts gives it one each time; also the loop of a caller, where

@@ -11,7 +11,9 @@ from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import in_dataset
 
-MODELS = re.compile(r"(^|_)(model|encoder|decoder|net|network|teacher|embedder|backbone)$")
+MODELS = re.compile(
+    r"(^|_)(model|encoder|decoder|net|network|teacher|embedder|backbone|vae|clip|bert|vqgan)$"
+)
 
 
 class ModelInDataset(Rule):
@@ -39,7 +41,8 @@ from torch.utils.data import Dataset
 class Distilled(Dataset):
     def __getitem__(self, index):
         target = self.teacher_model.encode(self.texts[index])  # !
-        return target, self.net(self.x[index])  # !
+        code = self.vae.encode(self.x[index])  # !
+        return target, code, self.net(self.x[index])  # !
 """,
         """\
 import torch

@@ -43,8 +43,13 @@ def prepare(data, path):
     df["both"] = df.apply(join, axis=1)  # !
     df["text"] = df["text"].apply(clean)  # !
     df["size"] = df["text"].map(lambda x: len(x.split()))  # !
+    df["low"] = df.size.apply(lambda x: x - 1)  # !
+    df["short"] = df["text"].map(shorten)  # !
     df["rank"] = df.groupby("user").apply(rank)  # !
     return df.applymap(str)  # !
+
+def shorten(text):
+    return text[:10]
 """,
         """\
 import pandas as pd
@@ -74,7 +79,8 @@ def prepare(model, df, transform):
             keyword(call, "axis"), "columns"
         )
         if name == "map":
-            return isinstance(given, ast.Lambda) and _is_column(read)
+            is_function = look.outline.function_named(last_name(given)) is not None
+            return (is_function or isinstance(given, ast.Lambda)) and _is_column(read)
         if by_rows or name != "apply":
             return True
         if called_name(read) == "groupby" or _is_column(read):
@@ -83,6 +89,8 @@ def prepare(model, df, transform):
             return False
         if isinstance(read, ast.Subscript):
             return look.value(read, site).kind not in ("tensor", "module")
+        if isinstance(read, ast.Attribute) and look.value(read.value, site).kind == "frame":
+            return True
         return look.value(read, site).kind == "frame" and not isinstance(read, ast.Call)
 
 

@@ -7,11 +7,15 @@ from typing import ClassVar
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
-from hasten.scan.outline import Loop, Site
+from hasten.scan.outline import Function, Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import decodes, in_dataset
+from hasten.scan.trace import last_given
+from hasten.scan.trace import names as names_of
 
 LOOKUPS = ("iloc", "loc", "at", "iat")
+ONE_ROW = (ast.Name, ast.BinOp, ast.Subscript)
+"""What names one row: the number of it, or what is at its place in a list of keys."""
 
 
 class FrameCell(Rule):
@@ -37,7 +41,9 @@ class Table(Dataset):
 
     def __getitem__(self, index):
         row = self.frame.iloc[index]  # !
-        return row["x"], self.frame.loc[index, "y"]  # !
+        key = self.keys[index]
+        other = self.frame.loc[key], self.frame.at[self.keys[index], "z"]  # !
+        return row["x"], self.frame.loc[index, "y"], other  # !
 
 def total(df):
     for i in range(len(df)):
@@ -63,6 +69,7 @@ def split(df, parts):
     train = df.iloc[:100]
     for part in parts:
         print(df.loc[df["part"] == part])
+        print(df.iloc[parts[: part.end]])
     for name in df.columns:
         print(df.loc[:, name])
     return train, df.loc["first"]
@@ -79,17 +86,34 @@ def split(df, parts):
             return
         place = site.node.slice
         first = place.elts[0] if isinstance(place, ast.Tuple) and place.elts else place
-        if not isinstance(first, ast.Name | ast.BinOp):
+        if not isinstance(first, ONE_ROW) or _is_part(first):
             return
-        names = {each.id for each in walk(first) if isinstance(each, ast.Name)}
+        names = set(names_of(first))
         if in_dataset(site):
             if decodes(site.function, look):
                 return
-            counted = bool(names & site.function.parameters.keys())
+            counted = any(_is_of_sample(each, site.function) for each in walk(first))
         else:
             counted = any(names & _targets(loop) for loop in look.loops(site))
         if counted:
             yield Found(site.node, f"`{look.source(site.node)}` looks up one row at a time")
+
+
+def _is_part(node: ast.expr) -> bool:
+    """``order[:end]``, which are many rows."""
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
+
+
+def _is_of_sample(node: ast.AST, function: Function) -> bool:
+    """Whether it is a parameter but ``self``, or a name that was given what is at its place."""
+    if not isinstance(node, ast.Name) or node.id == "self":
+        return False
+    if node.id in function.parameters:
+        return True
+    given = last_given(node, function)
+    return isinstance(given, ONE_ROW) and any(
+        each in function.parameters for each in names_of(given) if each != "self"
+    )
 
 
 def _is_cell(node: ast.Subscript, column: ast.Subscript, loop: Loop) -> bool:

@@ -33,7 +33,8 @@ def normalize(x, tiles):
     low = np.percentile(x, 1)
     high = np.percentile(x, 99)  # !
     lows = np.quantile(tiles, 0.1, axis=(-3, -2))
-    return low, high, lows, np.quantile(tiles, 0.9, axis=(-3, -2))  # !
+    spread = np.nanquantile(x, 0.9) - np.nanquantile(x, 0.1)  # !
+    return spread, low, high, lows, np.quantile(tiles, 0.9, axis=(-3, -2))  # !
 """,
         """\
 import numpy as np
@@ -55,13 +56,19 @@ def normalize(x, y):
             call = other.node
             if other.block is not site.block or called_name(call) != called_name(site.node):
                 continue
-            if 0 < site.node.lineno - call.lineno <= CLOSE and self._is_of(call, text, look):
+            if _follows(site.node, call) and self._is_of(call, text, look):
                 yield Found(site.node, f"`{look.source(of)}` is sorted again for another quantile")
                 return
 
     def _is_of(self, call: ast.Call, text: str, look: Look) -> bool:
         of = _array(call, look)
         return of is not None and ast.dump(of) == text
+
+
+def _follows(call: ast.Call, other: ast.Call) -> bool:
+    """Whether it stands behind the other, and close to it."""
+    lines = call.lineno - other.lineno
+    return 0 < lines <= CLOSE or (lines == 0 and call.col_offset > other.col_offset)
 
 
 def _array(call: ast.Call, look: Look) -> ast.expr | None:

@@ -1,6 +1,7 @@
 """Membership that is searched for element by element."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -13,6 +14,8 @@ from hasten.scan.trace import last_name
 LISTS = ("tolist", "to_list", "list", "sorted")
 COUNTS = ("range", "arange")
 GROWS = ("add", "append", "update", "extend")
+FEW = re.compile(r"(^|_)(col|cols|columns?|attrs?|fields?|args|kwargs|modes?|types?|axes)$")
+"""How is called what there is a handful of."""
 
 
 class SearchedList(Rule):
@@ -56,6 +59,14 @@ def words(texts):
                 known.append(word)
     return known
 
+def mask(tokens, count):
+    chosen = np.random.choice(len(tokens), count, replace=False)
+    for i in range(len(tokens)):
+        if i in chosen:  # !
+            tokens[i] = 0
+    taken = np.unique(tokens)
+    return [i for i in range(len(tokens)) if i not in taken]  # !
+
 def draw(groups, seen):
     while groups:
         left, right = groups.pop()
@@ -70,6 +81,9 @@ def unseen(items, column, kinds, axes):
             yield item
         yield [i for i in range(3) if i not in axes]
     names = [each.name for each in items]
+    columns = column.index.tolist()
+    for col in column:
+        yield col not in columns
     return "x" in names
 
 def draw(taken_set, count):
@@ -126,8 +140,12 @@ def draw(taken_set, count):
         given = look.values.given(node, site.function)
         if given is None or site.loop is None or given.lineno >= _outermost(site):
             return False
+        if FEW.search(node.id) or FEW.search(last_name(site.node.left)):
+            return False
         if isinstance(given, ast.List):
             return not given.elts and _grows(node.id, site)
+        if look.value(node, site).kind == "array":
+            return isinstance(given, ast.Call)
         return isinstance(given, ast.Call) and called_name(given) in LISTS
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, is_own_attribute, receiver
+from hasten.scan.look import Look, assigned, called_name, is_own_attribute, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
@@ -37,7 +37,10 @@ def gather(parts, frames):
     rows = pd.DataFrame()
     for frame in frames:
         rows = rows.append(frame)  # !
-    return found, scores, table, rows
+    both = None
+    for part in parts:
+        both = part if both is None else np.vstack([both, part])  # !
+    return found, scores, table, rows, both
 
 class Gathered:
     def gather(self, parts):
@@ -66,7 +69,7 @@ def gather(parts, rates):
         statement = site.statement
         if site.loop is None or not isinstance(statement, ast.Assign) or not call.args:
             return
-        if statement.value is not site.node or look.heats.goes_over_few(site.loop):
+        if not _gives(statement.value, call) or look.heats.goes_over_few(site.loop):
             return
         if isinstance(site.loop.node, ast.While):  # until enough were drawn, which takes few turns
             return
@@ -75,6 +78,13 @@ def gather(parts, rates):
             return
         if any(_is_same(part, target) for part in _joined(call, look)):
             yield Found(call, f"`{look.source(target)}` is copied whole each time that it grows")
+
+
+def _gives(value: ast.expr, call: ast.Call) -> bool:
+    """Also ``part if found is None else np.concatenate([found, part])``."""
+    if isinstance(value, ast.IfExp):
+        return call in (value.body, value.orelse)
+    return value is call
 
 
 def _joined(call: ast.Call, look: Look) -> list[ast.expr]:
@@ -96,7 +106,7 @@ def _is_begun_in(site: Site, target: ast.expr) -> bool:
     """Whether each turn of the loop begins with another one; what stands on the other side of the
     same condition only begins the first."""
     return any(
-        each.value is not site.node
+        each.value is not assigned(site)
         and site.loop is not None
         and site.loop.holds(each.line)
         and not _is_beside(site, each.line)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -20,7 +20,7 @@ class FirstOfNewIterator(Rule):
     instead = "Keep one iterator and call `next` on it, making a new one when it ends."
     verify = "Compare the order of samples."
     risk = "samples come without replacement, as in an epoch"
-    calls = ("next",)
+    calls = ("next", "__next__")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -28,7 +28,19 @@ import torch
 def train(model, train_loader, steps):
     for step in range(steps):
         x = next(iter(train_loader))  # !
-        model(x).backward()
+        y = iter(train_loader).__next__()  # !
+        model(x, y).backward()
+""",
+        """\
+import torch
+
+class Trainer:
+    def get_batch(self):
+        return next(iter(self.train_loader))  # !
+
+    def train(self, model, steps):
+        for step in range(steps):
+            model(self.get_batch()).backward()
 """,
         """\
 import torch
@@ -44,9 +56,10 @@ def train(model, train_loader, steps):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        made = site.node.args[0] if site.node.args else None
+        made = site.node.args[0] if site.node.args else receiver(site.node)
         if not isinstance(made, ast.Call) or called_name(made) != "iter" or not made.args:
             return
-        if site.loop is not None and look.value(made.args[0], site).kind == "loader":
+        if look.value(made.args[0], site).kind == "loader":
             least = Heat.ONCE if look.local(site).inner else None
-            yield Found(site.node, f"`{look.source(made)}` is made for one batch", least=least)
+            message = f"`{look.source(made)}` is made for one batch"
+            yield Found(site.node, message, least=least, assumes=site.loop is not None)

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 
 
 class ArrayOfNumbers(Rule):
@@ -34,7 +35,13 @@ def evaluate(model, loader):
     rows = []
     for x in loader:
         rows.extend(model(x).argmax(1).cpu().numpy())
-    return found, np.array(rows)  # !
+    parts, more = [], []
+    for x in loader:
+        part = model(x).cpu().numpy()
+        parts.extend(part)
+        more += list(model(x).cpu().numpy())
+    parts = np.array(parts)  # !
+    return found, np.array(rows), np.asarray(more)  # !
 """,
         """\
 import numpy as np
@@ -44,6 +51,10 @@ def evaluate(model, loader, names):
     for x in loader:
         found.append(model(x).numpy())
     names.extend(found[0].tolist())
+    total = np.zeros(3)
+    for x in loader:
+        total += model(x).numpy()
+    total = np.array(total)
     return np.concatenate(found), np.array(found)
 """,
     )
@@ -52,21 +63,29 @@ def evaluate(model, loader, names):
         first = site.node.args[0] if site.node.args else None
         if not isinstance(first, ast.Name):
             return
-        if any(_is_grown(each.node, first.id) for each in site.function.calls):
+        if look.value(first, site).kind in ("array", "tensor"):
+            return
+        if any(_are_rows(each, site, look) for each in _added(first.id, site)):
             yield Found(
                 site.node, f"`{first.id}` was numbers of arrays, and becomes an array again"
             )
 
 
-def _is_grown(call: ast.Call, name: str) -> bool:
-    """``name.extend(x.tolist())`` and ``name.extend(x.cpu().numpy())``."""
-    if called_name(call) != "extend" or len(call.args) != 1:
-        return False
-    grown = call.func.value if isinstance(call.func, ast.Attribute) else None
-    given = call.args[0]
-    return (
-        isinstance(grown, ast.Name)
-        and grown.id == name
-        and isinstance(given, ast.Call)
-        and called_name(given) in ("tolist", "numpy")
-    )
+def _added(name: str, site: Site) -> Iterator[ast.expr | None]:
+    """What ``name.extend(...)`` and ``name += ...`` add."""
+    for each in site.function.bindings.get(name, ()):
+        if each.how == "changed":
+            yield each.value
+    for other in site.function.calls:
+        call = other.node
+        if called_name(call) == "extend" and last_name(receiver(call)) == name:
+            yield call.args[0] if len(call.args) == 1 else None
+
+
+def _are_rows(added: ast.expr | None, site: Site, look: Look) -> bool:
+    """``x.tolist()``, ``list(x.numpy())`` and what is known for an array."""
+    if called_name(added) in ("list", "tuple") and isinstance(added, ast.Call) and added.args:
+        added = added.args[0]
+    if called_name(added) in ("tolist", "numpy"):
+        return True
+    return look.value(added, site).kind == "array"

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, assigned, called_name, is_said_above
+from hasten.scan.look import Look, assigned, called_name, is_own_attribute, is_said_above
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import root_name
+from hasten.scan.trace import names, root_name
 
 
 class TensorOfArrays(Rule):
@@ -37,7 +37,10 @@ class Agent:
     def update(self, batch):
         rewards = torch.tensor([each["reward"] for each in batch], device=self.device)  # !
         actions = torch.as_tensor([each.action for each in batch])  # !
-        self.loss(rewards, actions).backward()
+        states = torch.tensor([each[0] for each in self.steps])  # !
+        others = torch.tensor([state for state, _, _ in batch])  # !
+        done = torch.tensor([1.0 if each.done else 0.0 for each in batch])  # !
+        self.loss(rewards, actions, states, others, done).backward()
 """,
         """\
 import numpy as np
@@ -52,6 +55,10 @@ def gather(count):
 
 def collate(batch):
     return torch.tensor([each["label"] for each in batch])
+
+class Waves(torch.nn.Module):
+    def __init__(self, count):
+        self.waves = torch.tensor([np.cos(i * np.arange(3)) for i in range(count)])
 
 def statistics(batch):
     return torch.tensor([each["reward"] for each in batch]).mean()
@@ -68,7 +75,7 @@ def statistics(batch):
                 yield Found(_place(site), message, least=Heat.STEP)
             return
         value = look.value(first, site)
-        if value.kind != "list":
+        if value.kind != "list" or site.function.last_name == "__init__":
             return
         if value.items in ("array", "tensor") or self._gathers_arrays(first, site, look):
             yield Found(site.node, f"`{look.source(first)}` is a list of arrays, read by number")
@@ -92,14 +99,24 @@ def _place(site: Site) -> ast.AST:
 
 
 def _takes_parts(made: ast.ListComp) -> bool:
-    """``[each["reward"] for each in batch]`` and ``[each.reward for each in batch]``."""
+    """``[each["reward"] for each in batch]``, ``[each.reward for each in batch]``, and the same of
+    what is unpacked or decided upon."""
     if len(made.generators) != 1 or made.generators[0].ifs:
         return False
     loop = made.generators[0]
-    match made.elt:
-        case ast.Subscript(value=held, slice=ast.Constant(value=str())) | ast.Attribute(value=held):
+    if not isinstance(loop.iter, ast.Name) and not is_own_attribute(loop.iter):
+        return False
+    taken, target = made.elt, loop.target
+    match taken:
+        case ast.IfExp(test=test, body=ast.Constant(), orelse=ast.Constant()):
+            taken = test
+    match taken, target:
+        case ast.Name(id=name), ast.Tuple(elts=[_, _, *_]):
+            return name in names(target)
+        case (
+            ast.Subscript(value=held, slice=ast.Constant()) | ast.Attribute(value=held),
+            ast.Name(id=each),
+        ):
             root = root_name(held)
-            target = loop.target
-            is_each = root is not None and isinstance(target, ast.Name) and root.id == target.id
-            return is_each and isinstance(loop.iter, ast.Name)
+            return root is not None and root.id == each
     return False

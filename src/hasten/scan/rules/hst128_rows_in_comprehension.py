@@ -10,6 +10,7 @@ from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_at, is_window
+from hasten.scan.trace import names
 from hasten.scan.vocabulary import words
 
 NUMERIC = words(
@@ -54,7 +55,9 @@ def lengths(x: np.ndarray, width):
     fifth = np.array([x[start : start + width] for start in starts])  # !
     sixth = np.array([x[i][[0, 2]] for i in range(x.shape[0])])  # !
     seventh = np.array([width for _ in range(x.shape[0])])  # !
-    return first, second, third, fourth, fifth, sixth, seventh
+    eighth = np.array([1 if each > width else 0 for each in x])  # !
+    ninth = torch.stack([torch.eye(width)[label] for label in x.labels])  # !
+    return ninth, first, second, third, fourth, fifth, sixth, seventh, eighth
 """,
         """\
 import numpy as np
@@ -65,7 +68,13 @@ def lengths(words, masks, weights):
     second = np.array([weights[i] for i in range(len(words))])
     third = np.stack([np.load(word) for word in words])
     fourth = np.array([draw() for _ in range(len(words))])
+    means = np.stack([np.mean(weights[masks == k], axis=0) for k in range(9)])
     return first, second, third, torch.stack([mask.mean() for mask in masks])
+
+class Lags:
+    def __call__(self, x, words):
+        long = np.array([1 if len(word) > 3 else 0 for word in words])
+        return np.stack([x[lag : lag + 9] for lag in self.lags]), long
 """,
     )
 
@@ -86,11 +95,17 @@ def lengths(words, masks, weights):
         self, each: ast.expr, name: str, over: ast.expr, site: Site, look: Look
     ) -> bool:
         if is_window(each, name):
+            return not isinstance(over, ast.Attribute)
+        if _takes_row_of_identity(each, name):
             return True
+        if _chooses(each, name):
+            return look.value(over, site).kind == "array"
         if isinstance(over, ast.Call) and called_name(over) == "range":
             if _is_part_of_row(each, name, over):
                 return True
-            takes_row = any(is_at(part, name) for part in walk(each))
+            takes_row = any(
+                is_at(part, name) and not isinstance(part.slice, ast.Compare) for part in walk(each)
+            )
         else:
             takes_row = look.value(over, site).kind in ("array", "tensor")
         return takes_row and self._is_numeric(each, look)
@@ -111,6 +126,29 @@ def _is_part_of_row(each: ast.expr, name: str, over: ast.Call) -> bool:
             [ast.Subscript(value=ast.Attribute(value=counted, attr="shape"))],
         ):
             return place == name and ast.dump(held) == ast.dump(counted)
+    return False
+
+
+def _takes_row_of_identity(each: ast.expr, name: str) -> bool:
+    """``np.eye(count)[label]``, which takes all labels at once."""
+    match each:
+        case ast.Subscript(value=ast.Call() as made, slice=ast.Name(id=place)):
+            return place == name and called_name(made) in ("eye", "identity")
+    return False
+
+
+def _chooses(each: ast.expr, name: str) -> bool:
+    """``1 if x > 0 else 0``, which is ``np.where`` of the whole array."""
+    match each:
+        case ast.IfExp(test=test, body=body, orelse=other):
+            plain = (ast.Constant, ast.Attribute, ast.UnaryOp)
+            decides = isinstance(test, ast.Name | ast.Compare | ast.UnaryOp)
+            return (
+                decides
+                and isinstance(body, plain)
+                and isinstance(other, plain)
+                and name in names(test)
+            )
     return False
 
 

@@ -50,6 +50,12 @@ def feature(ids, max_seq_length, args):
     ids = ids + [0] * padding_length
     return ids, mask + [0] * padding_length
 
+def padded(ids, mask, max_seq_length):
+    while len(ids) < max_seq_length:  # !
+        ids.append(0)
+        mask.append(0)
+    return ids, mask
+
 class Rows:
     def row(self, ids):
         ids += [self.pad] * (self.max_length - len(ids))  # !
@@ -94,6 +100,8 @@ LONGEST = re.compile(r"(^|_)max_?(\w+_)?(len|length|tokens|words)$|^MAX_?(\w+_)?
 def _pads(site: Site, look: Look) -> bool:
     """``[0] * (max_length - len(ids))``, also with a name for the difference."""
     missing = site.parent
+    if isinstance(missing, ast.Compare):
+        return _appends_up_to(missing, site)
     if not isinstance(missing, ast.BinOp) or not isinstance(missing.op, ast.Sub):
         return False
     longest = missing.left
@@ -105,6 +113,25 @@ def _pads(site: Site, look: Look) -> bool:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is missing:
             return "pad" in name
     return any(_repeats(each, missing) for each in walk(site.statement))
+
+
+def _appends_up_to(test: ast.Compare, site: Site) -> bool:
+    """``while len(ids) < max_length: ids.append(0)``."""
+    match site.statement, test:
+        case (
+            ast.While(test=whole, body=[*body]),
+            ast.Compare(ops=[ast.Lt()], comparators=[longest]),
+        ) if whole is test and site.node.args:
+            name = ast.dump(site.node.args[0])
+            return LONGEST.search(last_name(longest)) is not None and any(
+                called_name(call) == "append"
+                and len(call.args) == 1
+                and isinstance(call.args[0], ast.Constant | ast.Name | ast.Attribute)
+                and ast.dump(call.func.value) == name
+                for call in (each.value for each in body if isinstance(each, ast.Expr))
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+            )
+    return False
 
 
 def _repeats(node: ast.AST, missing: ast.BinOp) -> bool:

@@ -4,7 +4,9 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.heat import collates
 from hasten.scan.look import MAKERS, Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import COMPREHENSIONS, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
@@ -22,7 +24,7 @@ class SmallTensorsInCollate(Rule):
         " `torch.repeat_interleave(torch.arange(n), lengths)`."
     )
     verify = "Compare a batch of both versions."
-    calls = tuple(sorted(MAKERS))
+    calls = (*sorted(MAKERS), "sum")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -39,6 +41,15 @@ def collate_texts(batch):
         ids = torch.tensor(vocabulary(text))  # !
         texts.append(ids)
     return torch.cat(texts)
+
+class Collator:
+    def __call__(self, batch):
+        ids = [torch.tensor(row["ids"]) for row in batch]  # !
+        lengths = [torch.sum(row != self.pad) for row in ids]  # !
+        rows = []
+        for row in ids:
+            rows.append(torch.cat([row, torch.zeros(self.most - len(row))]))  # !
+        return torch.stack(rows), lengths
 """,
         """\
 import torch
@@ -56,14 +67,15 @@ def prepare(batch):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if site.loop is None or "collate" not in site.function.last_name:
+        if site.loop is None or not collates(site.function):
             return
         if look.is_of_torch(site.node) and _is_gathered(site):
             yield Found(site.node, f"`{look.source(site.node)}` makes a tensor for each sample")
 
 
 def _is_gathered(site: Site) -> bool:
-    """Whether it is appended to a list, also by a name, or is what a comprehension gives."""
+    """Whether it is appended to a list, also by a name, is what a comprehension gives, or is joined
+    to a sample to lengthen it."""
     match site.statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is site.node:
             return any(
@@ -72,4 +84,13 @@ def _is_gathered(site: Site) -> bool:
                 and [last_name(given) for given in each.node.args] == [name]
                 for each in site.function.calls
             )
-    return called_name(site.parent) == "append" or isinstance(site.parent, COMPREHENSIONS)
+    if called_name(site.parent) == "append" or isinstance(site.parent, COMPREHENSIONS):
+        return True
+    return isinstance(site.parent, ast.List) and any(
+        called_name(each) in JOINS and each.args[:1] == [site.parent]
+        for each in walk(site.statement)
+        if isinstance(each, ast.Call)
+    )
+
+
+JOINS = ("cat", "concat", "concatenate")

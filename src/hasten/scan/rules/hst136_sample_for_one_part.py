@@ -8,7 +8,7 @@ from typing import ClassVar
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
-from hasten.scan.outline import Site
+from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name, loop_of
 
@@ -37,10 +37,19 @@ def weights(dataset, train_set, other):
         sample = dataset[i]  # !
         sizes.append(sample["size"].item())
     labels = [y for _, y in train_set]  # !
+    counts = torch.zeros(10)
+    for place, (_, label) in enumerate(dataset):  # !
+        counts[label] += place
+    for sample in train_set:  # !
+        counts[sample["label"]] += 1
     return sizes, labels, [other.dataset[i][1] for i in range(len(other.dataset))]  # !
 """,
         """\
 import torch
+
+def test_labels(dataset):
+    for _, label in dataset:
+        assert label == 3
 
 def write(dataset, names):
     for i in range(len(dataset)):
@@ -48,6 +57,10 @@ def write(dataset, names):
         print(sample["x"], sample["y"])
     for x, y in dataset:
         print(x, y)
+    for sample in dataset:
+        print(sample["x"], sample["y"])
+    for sample in dataset:
+        print(sample)
     for i in range(3):
         print(dataset[i][0])
     return [name for _, name in names], [row for row in dataset]
@@ -56,11 +69,15 @@ def write(dataset, names):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         loop = loop_of(site)
-        if loop is None:
+        if loop is None or site.function.last_name.startswith("test"):
             return
-        target, over = loop.header()
+        target, over = _sample_and_source(loop)
         if DATASET.search(last_name(over)):
-            if isinstance(site.node, ast.ListComp) and _takes_one(target, site.node.elt):
+            if isinstance(site.node, ast.ListComp):
+                takes_one = _takes_one(target, site.node.elt)
+            else:
+                takes_one = _uses_one(target, site.node)
+            if takes_one:
                 yield Found(site.node, f"all of `{look.source(over)}` is loaded for one part of it")
             return
         held = _counted(over)
@@ -71,9 +88,40 @@ def write(dataset, names):
             yield Found(taken, f"`{look.source(taken)}` is loaded whole for one part of it")
 
 
+def _sample_and_source(loop: Loop) -> tuple[ast.expr | None, ast.expr]:
+    """A loop's target and what it goes over, without what counts."""
+    target, over = loop.header()
+    match target, over:
+        case ast.Tuple(elts=[_, each]), ast.Call(func=ast.Name(id="enumerate"), args=[held, *_]):
+            return each, held
+    return target, over
+
+
 def _takes_one(target: ast.expr | None, given: ast.expr) -> bool:
     """``y for _, y in``."""
     return isinstance(target, ast.Tuple) and isinstance(given, ast.Name)
+
+
+def _uses_one(target: ast.expr | None, loop: ast.For) -> bool:
+    """Whether the body reads one of the parts that a sample is unpacked into, or asks each sample
+    for one part only."""
+    inside = [each for statement in loop.body for each in walk(statement)]
+    if isinstance(target, ast.Tuple):
+        parts = {each.id for each in target.elts if isinstance(each, ast.Name)}
+        read = {each.id for each in inside if isinstance(each, ast.Name)}
+        return len(target.elts) > 1 and len(parts & read - {"_"}) == 1
+    if not isinstance(target, ast.Name):
+        return False
+    uses = sum(isinstance(each, ast.Name) and each.id == target.id for each in inside)
+    asked = [
+        ast.dump(each)
+        for each in inside
+        if isinstance(each, ast.Subscript)
+        and isinstance(each.slice, ast.Constant)
+        and isinstance(each.value, ast.Name)
+        and each.value.id == target.id
+    ]
+    return 0 < uses == len(asked) and len(set(asked)) == 1
 
 
 def _counted(over: ast.expr) -> ast.expr | None:

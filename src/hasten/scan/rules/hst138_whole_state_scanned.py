@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, is_own_attribute
+from hasten.scan.look import Look, called_name, is_own_attribute
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -31,7 +31,8 @@ class ReplayBuffer:
         valid = self.lengths > 0
         places = np.flatnonzero(valid)  # !
         done = np.where(self.done)[0]  # !
-        return np.random.choice(places, size), done
+        near = np.where(np.array(self.kinds) == size)[0]  # !
+        return np.random.choice(places, size), done, near
 """,
         """\
 import numpy as np
@@ -67,6 +68,8 @@ def _compared(node: ast.expr | None) -> str:
     """The name of an attribute of ``self`` that is compared as it is."""
     if isinstance(node, ast.Compare):
         node = node.left
+    if called_name(node) in ("array", "asarray") and isinstance(node, ast.Call) and node.args:
+        node = node.args[0]
     if isinstance(node, ast.Attribute) and is_own_attribute(node):
         return f"self.{node.attr}"
     return ""

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.heat import collates
 from hasten.scan.look import Look, called_name, is_own_attribute
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -48,7 +49,7 @@ class Loader:
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if "collate" not in site.function.last_name:
+        if not collates(site.function):
             return
         loop = loop_of(site)
         if loop is None or look.heats.goes_over_few(loop):

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, called_name, is_own_attribute, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import varies
+from hasten.scan.trace import last_name, varies
 
 LISTS = ("list", "sorted", "tolist", "to_list")
 
@@ -33,8 +33,20 @@ def codes(values, frame):
     for row in values:
         found.append(ids.index(row))  # !
     return found
+
+class Words:
+    def __init__(self, texts):
+        self.words = sorted({word for text in texts for word in text})
+
+    def codes(self, text):
+        return [self.words.index(word) for word in text]  # !
 """,
         """\
+KINDS = list("abc")
+
+def kinds(values):
+    return [KINDS.index(value) for value in values]
+
 def codes(values, names, text):
     known = {value: i for i, value in enumerate(values)}
     kinds = ["a", "b"]
@@ -49,14 +61,23 @@ def codes(values, names, text):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call: ast.Call = site.node
         searched, loop = receiver(call), site.loop
-        if loop is None or len(call.args) != 1 or not isinstance(searched, ast.Name):
+        if loop is None or len(call.args) != 1:
+            return
+        if searched is None or not (isinstance(searched, ast.Name) or is_own_attribute(searched)):
             return
         if not varies(call.args[0], loop) or varies(searched, loop):
             return
         if look.heats.goes_over_few(loop) or not self._is_long(searched, site, look):
             return
-        yield Found(call, f"`{look.source(call)}` searches `{searched.id}` in each turn")
+        name = look.source(searched)
+        yield Found(call, f"`{look.source(call)}` searches `{name}` in each turn")
 
-    def _is_long(self, node: ast.Name, site: Site, look: Look) -> bool:
-        """A list of unknown length."""
-        return called_name(look.values.given(node, site.function)) in LISTS
+    def _is_long(self, node: ast.expr, site: Site, look: Look) -> bool:
+        """A list of unknown length; what is called as a constant has a few."""
+        if last_name(node)[:1].isupper():
+            return False
+        if isinstance(node, ast.Name):
+            return called_name(look.values.given(node, site.function)) in LISTS
+        owner = site.function.owner
+        given = owner.attributes.get(last_name(node), ()) if owner is not None else ()
+        return any(called_name(binding.value) in LISTS for binding, _ in given)

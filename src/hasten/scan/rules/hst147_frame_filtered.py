@@ -44,6 +44,13 @@ class Users(Dataset):
 
     def __len__(self):
         return len(self.users)
+
+class Events(Dataset):
+    def __getitem__(self, index):
+        return self.events[self.events[:, 0] == index]  # !
+
+    def __len__(self):
+        return self.count
 """,
         """\
 def histories(df, users, x, labels):
@@ -80,8 +87,10 @@ def histories(df, users, x, labels):
 
 
 def _is_column(node: ast.expr, frame: ast.expr) -> bool:
-    """``frame["x"]`` and ``frame.x``."""
+    """``frame["x"]``, ``frame.x`` and, of an array, ``frame[:, 0]``."""
     match node:
+        case ast.Subscript(value=held, slice=ast.Tuple(elts=[ast.Slice(), ast.Constant()])):
+            return ast.dump(held) == ast.dump(frame)
         case ast.Subscript(value=held, slice=ast.Name() | ast.Constant()):
             return ast.dump(held) == ast.dump(frame)
         case ast.Attribute(value=ast.Name() | ast.Attribute() as held):

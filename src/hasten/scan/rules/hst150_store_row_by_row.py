@@ -1,15 +1,17 @@
 """A store of past steps that gives a batch row by row."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.heat import DRAWS, REPLAYS
-from hasten.scan.look import Look, called_name, is_own_attribute
+from hasten.scan.heat import DRAWS, is_store
+from hasten.scan.look import Look, called_name, is_own_attribute, names_in
 from hasten.scan.nodes import walk
-from hasten.scan.outline import Class, Function, Site
+from hasten.scan.outline import Class, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_name
+from hasten.scan.samples import FEW_PARTS
+from hasten.scan.trace import loop_of, names
 
 COUNTED = ("range", "zip", "enumerate")
 
@@ -30,7 +32,7 @@ class StoreRowByRow(Rule):
     risk = "an array has a fixed size and one type for all rows"
     nodes = (ast.For, ast.ListComp)
     calls = ("sample",)
-    mentions = ("Buffer", "Memory", "Replay", "Storage")
+    mentions = ("Buffer", "Memory", "Replay", "Storage", "Experience", "Tree", "deque")
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -67,6 +69,43 @@ class EpisodeMemory:
 """,
         """\
 import random
+from collections import deque
+
+import numpy as np
+import torch
+
+class ReplayBuffer:
+    def sample(self, count):
+        return self._encode(np.random.randint(self.size, size=count))
+
+    def _encode(self, places):
+        found = []
+        for place in places:  # !
+            found.append(self._row(place))
+        return np.stack(found)
+
+class Transitions:
+    def push(self, *step):
+        self.steps.append(step)
+
+    def sample(self, count):
+        return random.sample(self.steps, count)  # !
+
+class SumTree:
+    def draw(self, count):
+        return [self.leaf(mass) for mass in torch.rand(count)]  # !
+
+class Agent:
+    def __init__(self):
+        self.steps = deque(maxlen=10_000)
+
+    def learn(self, count):
+        chosen = random.sample(self.steps, count)  # !
+        others = [self.steps[i] for i in np.random.randint(len(self.steps), size=count)]  # !
+        self.loss(chosen, others).backward()
+""",
+        """\
+import random
 
 import numpy as np
 
@@ -87,50 +126,104 @@ class ReplayBuffer:
 class Rows:
     def sample(self, count):
         return [self.rows[place] for place in range(count)]
+
+class VectorBuffer:
+    def sample(self, count):
+        found = []
+        for env in range(self.num_envs):
+            found.append(self.trees[env].draw(count))
+        return np.concatenate(found)
+
+    def add(self, rows):
+        for row in rows:
+            self._insert(row)
+
+    def update_priorities(self, count):
+        for _ in range(count):
+            self.loss(self.parts.sample(count))
+
+class Agent:
+    def __init__(self):
+        self.names = []
+
+    def learn(self, count):
+        names = random.sample(self.names, count)
+        self.loss([self.names[i] for i in range(count)], names).backward()
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         owner = site.function.owner
-        if owner is None or not _draws(site.function, owner):
+        if owner is None:
             return
+        in_store = is_store(owner) and not ADDS.search(site.function.last_name)
         if isinstance(site.node, ast.Call):
-            if _is_of_deque(site.node, owner):
-                held = look.source(site.node.args[0])
-                yield Found(site.node, f"each place of the deque `{held}` is walked to")
-        elif _goes_over_rows(site.node, look, site):
+            held = site.node.args[0] if site.node.args else None
+            if isinstance(held, ast.Attribute) and is_own_attribute(held):
+                if _is_deque(held.attr, owner):
+                    name = look.source(held)
+                    yield Found(site.node, f"each place of the deque `{name}` is walked to")
+                elif in_store and look.dotted(site.node.func) == "random.sample":
+                    yield Found(site.node, f"`{look.source(held)}` is a list of rows, each its own")
+        elif _goes_over_many(site, look) and any(
+            (in_store and _asks_self(each, site.node)) or _indexes_deque(each, owner)
+            for each in _turn(site.node)
+        ):
             yield Found(site.node, f"`{site.function.last_name}` goes through the batch in Python")
 
 
-def _draws(function: Function, owner: Class) -> bool:
-    return bool(REPLAYS.search(owner.name)) and bool(DRAWS.search(function.last_name))
+ADDS = re.compile(
+    r"^_*(init|add|push|append|store|insert|extend|put|reset|clear|save|load|remember)"
+)
 
 
-def _is_of_deque(call: ast.Call, owner: Class) -> bool:
-    """``random.sample(self.steps, n)``, where ``self.steps`` is a deque."""
-    if not call.args or not is_own_attribute(call.args[0]):
-        return False
-    given = owner.attributes.get(last_name(call.args[0]), ())
+def _is_deque(name: str, owner: Class) -> bool:
+    given = owner.attributes.get(name, ())
     return any(called_name(binding.value) == "deque" for binding, _ in given)
 
 
-def _goes_over_rows(node: ast.For | ast.ListComp, look: Look, site: Site) -> bool:
-    """Whether each turn asks an attribute of ``self`` for one row, or changes one."""
-    loop = node if isinstance(node, ast.For) else node.generators[0]
-    over = loop.iter
-    if called_name(over) not in COUNTED and not isinstance(over, ast.Name):
-        return False
-    if any(each.node is node and look.heats.goes_over_few(each) for each in site.function.loops):
-        return False
-    body = node.body if isinstance(node, ast.For) else [node.elt]
-    return any(_asks_self(each) for part in body for each in walk(part))
+def _indexes_deque(node: ast.AST, owner: Class) -> bool:
+    """``self.steps[i]``, where ``self.steps`` is a deque."""
+    match node:
+        case ast.Subscript(value=ast.Attribute(attr=name) as held, slice=index):
+            if isinstance(index, ast.Constant | ast.Slice | ast.UnaryOp):
+                return False
+            return is_own_attribute(held) and _is_deque(name, owner)
+    return False
 
 
-def _asks_self(node: ast.AST) -> bool:
-    """``self.rows[i]`` and ``self.tree.update(i, x)``."""
+def _goes_over_many(site: Site, look: Look) -> bool:
+    """Whether it may go through as many things as there are rows in a batch."""
+    node = site.node
+    over = node.iter if isinstance(node, ast.For) else node.generators[0].iter
+    if isinstance(over, ast.Call):
+        module = look.dotted(over.func).partition(".")[0]
+        if called_name(over) not in COUNTED and module not in ("numpy", "torch"):
+            return False
+    elif not isinstance(over, ast.Name):
+        return False
+    if any(FEW_PARTS.search(each) for each in names_in(over)):
+        return False
+    loop = loop_of(site)
+    return loop is not None and not look.heats.goes_over_few(loop)
+
+
+def _turn(node: ast.For | ast.ListComp) -> Iterator[ast.AST]:
+    """All that one turn does."""
+    for part in node.body if isinstance(node, ast.For) else [node.elt]:
+        yield from walk(part)
+
+
+def _asks_self(node: ast.AST, loop: ast.For | ast.ListComp) -> bool:
+    """``self.rows[i]``, ``self.tree.update(i, x)`` and ``self._row(i)``."""
     match node:
         case ast.Subscript(value=held, slice=index):
             return is_own_attribute(held) and not isinstance(index, ast.Constant | ast.Slice)
-        case ast.Call(func=ast.Attribute(value=held), args=[_, *_]):
-            return is_own_attribute(held)
+        case ast.Call(func=ast.Attribute(value=held) as called, args=[first, *_]):
+            if DRAWS.search(called.attr):  # a batch of its own
+                return False
+            if is_own_attribute(held):
+                return True
+            target = loop.target if isinstance(loop, ast.For) else loop.generators[0].target
+            return is_own_attribute(called) and not set(names(target)).isdisjoint(names(first))
     return False

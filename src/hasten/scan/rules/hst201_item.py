@@ -7,7 +7,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, is_said_above, receiver
 from hasten.scan.outline import Site
 from hasten.scan.read_once import read_after_loop
-from hasten.scan.reads import before_copies
+from hasten.scan.reads import before_copies, is_for_environment
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_element
 
@@ -106,6 +106,16 @@ class Rows(Dataset):
 
 def mean(loader):
     return [np.mean(x).item() for x in loader]
+
+class Player:
+    def choose_action(self, seen):
+        return self.net(seen).argmax().item()
+
+    def play(self, world):
+        seen = world.reset()
+        for step in range(1000):
+            seen = world.step(self.choose_action(seen))
+            action = self.net(seen).argmax().item()
 """,
     )
 
@@ -117,6 +127,8 @@ def mean(loader):
         if value.kind in ("array", "frame", "number") or value.where == "host":
             return
         if is_said_above(site) or look.converts(site) or is_element(read, site, look):
+            return
+        if is_for_environment(read, site):
             return
         message = f"`{look.source(site.node)}` waits for the device"
         least = Heat.ONCE if _is_attribute_of_module(site, look) else None

@@ -1,4 +1,5 @@
-"""A tensor where Python wants a number: ``float(t)``, ``range(t)``, ``max(t, 0)``, ``x[:t]``."""
+"""A tensor where Python wants a number: ``float(t)``, ``range(t)``, ``max(t, 0)``, ``x[:t]``,
+``math.exp(t)``, ``torch.zeros(t)``."""
 
 import ast
 from collections.abc import Iterator
@@ -7,6 +8,16 @@ from typing import ClassVar
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
+
+NUMBERS = ("float", "int", "bool", "range", "max", "min")
+OF_MATH = ("exp", "sqrt", "log", "ceil", "floor", "pow")
+SIZED = (
+    "arange", "zeros", "ones", "empty", "full", "rand", "randn", "eye", "new_zeros", "new_ones",
+    "new_full", "new_empty",
+)  # fmt: skip
+"""What takes numbers for the shape of its result."""
+OF_SIZES = (*SIZED, *OF_MATH, "range")
 
 
 class NumberOfTensor(Rule):
@@ -19,7 +30,7 @@ class NumberOfTensor(Rule):
     instead = (
         "Keep it a tensor, on the device, until the loop is over; `torch.clamp` instead of `max`."
     )
-    calls = ("float", "int", "bool", "range", "max", "min", "arange")
+    calls = (*NUMBERS, *OF_MATH, *SIZED)
     nodes = (ast.Slice,)
     waits = True
     examples: ClassVar[tuple[str, ...]] = (
@@ -48,6 +59,34 @@ class Pool(nn.Module):
         return x[:, :longest] * max(x.sum(), 0)  # !
 """,
         """\
+import math
+import torch
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        likely = math.exp(-loss)  # !
+        counts = torch.zeros(len(x), y.cuda().max() + 1, device="cuda")  # !
+        padded = loss.new_zeros((3, y.cuda().sum()))  # !
+""",
+        """\
+import math
+import torch
+from torch import nn
+
+class Cut(nn.Module):
+    def grid(self, h, w, device):
+        return torch.arange(h, device=device), torch.zeros(h, w, device=device), math.ceil(h / 2)
+
+    def forward(self, x, length, pad):
+        shares = torch.zeros(x.shape, device=x.device) + torch.exp(x) + math.exp(len(x))
+        x = x.expand(3, -1, x.size(1)) + torch.full((3, 1), 2.0, device=x.device)
+        shape = torch.broadcast_shapes(x.shape, shares.shape)
+        return x[..., pad : pad + length] + shares + torch.zeros(*shape, 1, device=x.device)
+""",
+        """\
 import torch
 
 def train(model, loader, optimizer):
@@ -64,18 +103,32 @@ def train(model, loader, optimizer):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        for read in _read(site.node):
-            if not isinstance(read, ast.Constant) and look.is_on_device(read, site):
+        for read in _read(site.node, look):
+            if not isinstance(read, ast.Constant) and _waits(read, site, look):
                 yield Found(site.node, f"`{look.source(read)}` is read here from the device")
                 return
 
 
-def _read(node: ast.Call | ast.Slice) -> Iterator[ast.expr]:
+def _read(node: ast.Call | ast.Slice, look: Look) -> Iterator[ast.expr]:
     """What must be a number for Python to go on."""
     if isinstance(node, ast.Slice):
         yield from (each for each in (node.lower, node.upper) if each is not None)
-    elif called_name(node) == "arange" or (
-        isinstance(node.func, ast.Name)
-        and (len(node.args) > 1 or node.func.id not in ("max", "min"))
-    ):
+        return
+    name = called_name(node)
+    if name in OF_MATH:
+        yield from node.args if look.dotted(node.func).startswith("math.") else ()
+    elif name in SIZED:
+        for each in node.args:
+            yield from each.elts if isinstance(each, ast.Tuple | ast.List) else (each,)
+    elif isinstance(node.func, ast.Name) and (len(node.args) > 1 or name not in ("max", "min")):
         yield from node.args
+
+
+def _waits(read: ast.expr, site: Site, look: Look) -> bool:
+    if isinstance(read, ast.Starred) or last_name(read).endswith(("shape", "size")):
+        return False
+    if isinstance(read, ast.BinOp):
+        return _waits(read.left, site, look) or _waits(read.right, site, look)
+    is_size = isinstance(site.node, ast.Slice) or called_name(site.node) in OF_SIZES
+    is_size = is_size and not last_name(read).endswith("loss")
+    return look.is_on_device(read, site) and not (is_size and look.is_only_named(read, site))

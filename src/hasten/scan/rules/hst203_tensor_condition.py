@@ -8,6 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import FINITE, Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 from hasten.scan.value import DEVICE_TENSOR
 
 
@@ -24,6 +25,7 @@ class TensorCondition(Rule):
     )
     risk = "the other branch is computed too: mind what is not finite there"
     nodes = (ast.If, ast.While, ast.IfExp, ast.Assert)
+    calls = ("equal", "allclose")
     waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -56,6 +58,17 @@ class Masked(nn.Module):
 """,
         """\
 import torch
+from torch import nn
+
+class Kernel(nn.Module):
+    def forward(self, x1, x2, shape: torch.Tensor):
+        same = torch.equal(x1, x2)  # !
+        self.assertTrue(torch.equal(x1, x2))
+        assert x1.shape == shape
+        return x1 if same else x2
+""",
+        """\
+import torch
 
 def pick(values, limit):
     scores = torch.rand(values, device="cuda")
@@ -68,6 +81,9 @@ import torch
 from torch import nn
 
 class Masked(nn.Module):
+    def resized(self, x, h, w):
+        return x if h == w or torch.is_autocast_enabled() else x[None]
+
     def forward(self, x, mask=None, mode="sum"):
         if mask is not None and x.shape[0] > 1:
             x = torch.where(mask, x, 0)
@@ -94,7 +110,9 @@ def train(model, loader, optimizer):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        for part in _parts(site.node.test):
+        if site.function.last_name.startswith("test") or called_name(site.parent)[:6] == "assert":
+            return
+        for part in [site.node] if isinstance(site.node, ast.Call) else _parts(site.node.test):
             if _may_be_tensor(part) and self._waits(part, site, look):
                 least = Heat.ONCE if self._reads_each(part, site, look) else None
                 yield Found(
@@ -116,14 +134,20 @@ def train(model, loader, optimizer):
     def _waits(self, part: ast.expr, site: Site, look: Look) -> bool:
         if isinstance(part, ast.Compare):
             sides = (part.left, *part.comparators)
+            if any(last_name(each) == "shape" for each in sides):
+                return False
             if any(look.value(each, site).kind in ("text", "none", "list") for each in sides):
                 return False
-            return any(look.is_on_device(each, site) for each in sides)
+            return any(
+                look.is_on_device(each, site) for each in sides if not _is_size(each, site, look)
+            )
         if isinstance(part, ast.Call) and called_name(part) in ("any", "all"):
             checked = receiver(part)
             if isinstance(checked, ast.Call) and called_name(checked) in FINITE:
                 return not look.dotted(checked.func).startswith(("numpy.", "np.", "math."))
         if isinstance(part, ast.Call) and self._gives_bool(part, look):
+            if look.is_of_torch(part) and not look.prepares_data(site):
+                return all(look.value(each, site).where != "host" for each in part.args[:2])
             return look.is_on_device(part.args[0] if part.args else receiver(part), site)
         return look.is_on_device(part, site)
 
@@ -145,6 +169,11 @@ def _parts(test: ast.expr) -> Iterator[ast.expr]:
         yield from _parts(test.operand)
     else:
         yield test
+
+
+def _is_size(side: ast.expr, site: Site, look: Look) -> bool:
+    """``h`` of ``h == w``; a loss is one number."""
+    return not last_name(side).endswith("loss") and look.is_only_named(side, site)
 
 
 def _may_be_tensor(part: ast.expr) -> bool:

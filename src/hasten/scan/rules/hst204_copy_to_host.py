@@ -14,12 +14,15 @@ from hasten.scan.look import (
     is_own_attribute,
     is_said_above,
     keyword,
+    names_in,
     receiver,
 )
+from hasten.scan.nodes import walk
 from hasten.scan.outline import COMPREHENSIONS, Site
+from hasten.scan.reads import is_for_environment
 from hasten.scan.rule import Found, Rule
 
-METHODS = ("cpu", "to", "tolist", "batch_decode")
+METHODS = ("cpu", "to", "tolist", "numpy", "batch_decode")
 CONVERTERS = re.compile(
     r"(^|_)(to|as)_(optional_)?(list|np|numpy|cpu|float|scalar|item|host)$|2(np|numpy)$|^asnumpy$"
 )
@@ -128,6 +131,11 @@ class Critic:
         loss.backward()
         return {"loss": utils.to_float(loss), "rows": utils.to_float(3), "x": frame.to_numpy()}  # !
 
+    def bound_loss(self, batch, rows: torch.Tensor):
+        if self.is_mps or batch.device.type == "xpu":
+            return self.limits(rows.cpu())
+        return self.limits(rows.numpy(force=True))  # !
+
     def values_of(self, batches):
         found = []
         for x in batches:
@@ -155,13 +163,16 @@ def train(model, loader):
             return
         if (
             look.converts(site)
-            or _is_for_environment(copied, site)
+            or is_for_environment(copied, site)
             or _is_joined(copied, site, look)
+            or _is_for_lack(site)
         ):
             return
         if name == "batch_decode":
             waits = self._decodes_in_training(site, look)
-        elif name == "to" and not _is_to_host(call):
+        elif (name == "to" and not _is_to_host(call)) or (
+            name == "numpy" and not is_constant(argument(call, 0, "force"), True)
+        ):
             return
         else:
             waits = self._is_read(copied, name, site, look)
@@ -198,7 +209,6 @@ def train(model, loader):
 
 PREDICTS = re.compile(r"predict|infer|encode|embed|generat|sampl|transform|search|export|plot|save")
 JOINS = ("cat", "concat", "stack", "vstack", "hstack")
-ACTION = re.compile(r"(\w+_)?act(ions?)?(_(np|numpy|cpu|host|tensor|t|env|batch|out))?$")
 AFTERWARDS = ("item", "cpu")
 
 
@@ -209,21 +219,32 @@ def _copied(call: ast.Call, name: str) -> ast.expr | None:
     return call.args[0] if call.args and CONVERTERS.search(name) else None
 
 
-def _is_for_environment(copied: ast.expr, site: Site) -> bool:
-    """Actions are wanted on the host, step by step."""
-    targets = site.statement.targets if isinstance(site.statement, ast.Assign) else ()
-    if any(isinstance(each, ast.Name) and ACTION.match(each.id) for each in targets):
-        return True
-    while isinstance(copied, ast.Call) and isinstance(copied.func, ast.Attribute):
-        copied = copied.func.value
-    return isinstance(copied, ast.Name) and ACTION.match(copied.id) is not None
-
-
 def _is_joined(copied: ast.expr, site: Site, look: Look) -> bool:
     """``torch.cat(results).cpu()`` after a loop: one copy of all."""
     joined = look.origin(copied, site) if site.loop is None else None
     return (
         isinstance(joined, ast.Call) and called_name(joined) in JOINS and look.is_of_torch(joined)
+    )
+
+
+def _is_for_lack(site: Site) -> bool:
+    """Under ``if x.device.type == "mps"``: what that kind of device cannot do."""
+    return any(
+        isinstance(block.node, ast.If) and any(map(OTHERS.search, _said(block.node.test)))
+        for block in (site.block.outwards() if site.block is not None else ())
+    )
+
+
+OTHERS = re.compile(r"(^|_)(mps|xpu|npu|hpu|tpu|xla)($|_)")
+
+
+def _said(test: ast.expr) -> Iterator[str]:
+    """Names and texts of a condition."""
+    yield from names_in(test)
+    yield from (
+        each.value
+        for each in walk(test)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
     )
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from hasten.scan.look import Look, argument, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_name
 
 
 class LoggedTensor(Rule):
@@ -40,6 +41,19 @@ def train(model, loader, optimizer, logger):
         print("loss {}".format(loss.detach()))  # !
         wandb.log({"loss": loss})  # !
         writer.add_scalar("loss", loss, step)  # !
+        words, logs = f"{loss}", {"size": len(x)}
+        logs = {"loss": loss}
+        wandb.log(logs)  # !
+""",
+        """\
+import torch
+
+def keep(model, loader, file, sound):
+    for x, y in loader:
+        loss = model(x, y)
+        loss.backward()
+        file.write(loss)
+        file.write(f"{loss}")  # !
 """,
         """\
 import torch
@@ -49,6 +63,9 @@ class Net(LightningModule):
     def training_step(self, batch, number):
         loss = self.loss(batch)
         self.log("loss", loss)
+        self.task.model.log("loss", loss)
+        loss = loss + other.log(loss)
+        print(f"{self.parts(loss).keys()}")
         print(f"step {number} of shape {loss.shape}")
         if number % 50 == 0:
             print(loss)
@@ -63,13 +80,26 @@ class Net(LightningModule):
             return
         if name in ("log", "log_metrics") and (_is_of_self(call) or _is_logarithm(call, look)):
             return
-        for given in _written(call):
+        for given in self._written(call, site, look):
+            if name == "log" and call.args == [given]:
+                return  # the logarithm of some library
             if look.is_on_device(given, site) or (
                 name == "add_scalar" and self._may_be_tensor(given, call, site, look)
             ):
                 words = f"`{look.source(given)}` is written down here, which waits for the device"
                 yield Found(call, words)
                 return
+
+    def _written(self, call: ast.Call, site: Site, look: Look) -> Iterator[ast.expr]:
+        """Also what was put into a text or a dict above, and handed over by its name."""
+        for given in (*call.args, *(word.value for word in call.keywords)):
+            whole = given
+            if isinstance(given, ast.Name):
+                whole = look.values.given(given, site.function) or given
+                whole = whole if isinstance(whole, GATHERS) else given
+            for part in _parts(whole):
+                if part is not given or called_name(call) != "write":
+                    yield part  # a file takes no tensor as it is
 
     def _may_be_tensor(self, given: ast.expr, call: ast.Call, site: Site, look: Look) -> bool:
         """What a writer is given each step mostly is one."""
@@ -85,7 +115,8 @@ def _counts_epochs(step: ast.expr | None) -> bool:
 
 def _is_of_self(call: ast.Call) -> bool:
     """Lightning's own keeps tensors as they are."""
-    return isinstance(owner := receiver(call), ast.Name) and owner.id == "self"
+    name = last_name(receiver(call))
+    return name == "self" or name.endswith(("model", "module"))
 
 
 def _is_logarithm(call: ast.Call, look: Look) -> bool:
@@ -94,9 +125,7 @@ def _is_logarithm(call: ast.Call, look: Look) -> bool:
     )
 
 
-def _written(call: ast.Call) -> Iterator[ast.expr]:
-    for given in (*call.args, *(word.value for word in call.keywords)):
-        yield from _parts(given)
+GATHERS = ast.JoinedStr | ast.Dict
 
 
 def _parts(given: ast.expr) -> Iterator[ast.expr]:
@@ -107,7 +136,8 @@ def _parts(given: ast.expr) -> Iterator[ast.expr]:
         case ast.JoinedStr(values=values):
             yield from (each.value for each in values if isinstance(each, ast.FormattedValue))
         case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="format")):
-            yield from _written(given)
+            for each in (*given.args, *(word.value for word in given.keywords)):
+                yield from _parts(each)
         case ast.BinOp(left=ast.Constant(value=str()), right=right):
             yield from _parts(right)
         case ast.Tuple(elts=elements):

@@ -77,11 +77,13 @@ def process_batch(model, batch, start, stop):
         """\
 import numpy as np
 import torch
+from . import util
 
 def train(model, optimizer, draw, device):
     for step in range(1000):
         rows = torch.from_numpy(draw()).to(device)  # !
-        model(rows).backward()
+        more = util.to_tensor(np.asarray(draw())).to(device)  # !
+        model(rows, more).backward()
         optimizer.step()
 """,
         """\
@@ -118,6 +120,10 @@ def train(model, loader, optimizer, device):
         """\
 import torch
 from torch import nn
+
+def norm_loss(gradients, device):
+    norms = [each.norm(2) for each in gradients]
+    return torch.stack([each.to(device) for each in norms])
 
 class Net(nn.Module):
     def forward(self, x, mask):
@@ -204,8 +210,11 @@ def _is_handed_over(moved: ast.expr, site: Site, look: Look) -> bool:
                 moved = whole
             case ast.Name(id=name) if name not in ("self", "model", "net"):
                 binding, scope = look.values.definition(name, moved.lineno, site.function)
-                if binding is None or binding.how == "loop" or binding.value is None:
+                if binding is None or binding.value is None:
                     return scope is not None
+                if binding.how == "loop":
+                    over = look.values.given(bare(binding.value), site.function)
+                    return not isinstance(over, ast.ListComp)  # which is made here
                 if scope is not site.function or binding.line >= moved.lineno:
                     return False
                 moved = binding.value

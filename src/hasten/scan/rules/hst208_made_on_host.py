@@ -1,6 +1,7 @@
 """A tensor that is made on the host and then copied."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, argument, called_name, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import last_given, last_name
 from hasten.scan.values import moves_to_device
 from hasten.scan.vocabulary import words
 
@@ -43,6 +45,11 @@ class Net(nn.Module):
         noise = noise.to(x.device)
         steps = x.new_tensor([len(row) for row in labels])  # !
         later = torch.triu(torch.ones(3, 3), diagonal=1).bool().to(x.device)  # !
+        window = torch.hann_window(3).to(x.device)  # !
+        noise = noise + self.normal.sample(x.shape).to(x.device)  # !
+        rows, columns = torch.meshgrid(torch.arange(3), torch.arange(4))  # !
+        rows = rows.to(x.device) * window + columns.to(x.device)
+        rows = rows + torch.eye(3).to("cuda" if x.is_cuda else "cpu")  # !
         return prior + steps + least + start + labels + noise + later
 """,
         """\
@@ -103,7 +110,9 @@ class Net(nn.Module):
         if not self._moves(call, site, look):
             return
         made = _whole(look.origin(moved, site), site, look)
-        if (
+        if _is_drawn(moved) and not look.prepares_data(site):
+            yield Found(call, f"`{look.source(moved)}` is drawn on the host and then copied")
+        elif (
             look.makes_tensor(made)
             and not _is_scalar(made, site)
             and not look.needs_host(site.function)
@@ -137,13 +146,26 @@ class Net(nn.Module):
 
 
 def _whole(made: ast.expr, site: Site, look: Look) -> ast.expr:
-    """What ``torch.triu(torch.ones(n, n))`` is a part of."""
+    """What ``torch.triu(torch.ones(n, n))`` is a part of, and ``x`` after ``x, y =
+    torch.meshgrid(...)``."""
+    given = last_given(made, site.function)
+    if isinstance(given, ast.Call) and called_name(given) == "meshgrid":
+        made = given
     if isinstance(made, ast.Call) and called_name(made) in PARTS and made.args:
         return look.origin(made.args[0], site)
     return made
 
 
-PARTS = ("triu", "tril", "diag", "logical_not")
+PARTS = ("triu", "tril", "diag", "logical_not", "meshgrid")
+DISTRIBUTION = re.compile(r"dist|normal|bernoulli|uniform|beta|gamma|categorical|prior", re.I)
+
+
+def _is_drawn(moved: ast.expr) -> bool:
+    """``self.normal.sample(shape)``: of a distribution whose parameters lie on the host."""
+    if called_name(moved) not in ("sample", "rsample"):
+        return False
+    held = receiver(moved) if isinstance(moved, ast.Call) else None
+    return DISTRIBUTION.search(last_name(held) or called_name(held)) is not None
 
 
 def _holds_counter(given: ast.expr, site: Site, look: Look) -> bool:

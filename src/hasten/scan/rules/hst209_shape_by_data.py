@@ -30,6 +30,7 @@ class ShapeByData(Rule):
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
+from einops import repeat
 from torch import nn
 
 class Loss(nn.Module):
@@ -38,6 +39,8 @@ class Loss(nn.Module):
         valid = (y > 0) & ~torch.isnan(x)
         chosen, rest = x[valid], x[~valid, 1]  # !
         x[valid] = chosen * 2  # !
+        for_heads = repeat(mask, "b n -> b h n", h=4)
+        chosen = chosen + x[for_heads].mean()  # !
         x[valid] += 1  # !
         x[torch.zeros_like(x, dtype=torch.bool).scatter_(0, y, 1)] = negative  # !
         return x[mask].sum() + negative.sum() + rest.sum()  # !

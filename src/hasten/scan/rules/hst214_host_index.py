@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -30,6 +30,8 @@ class Loss(nn.Module):
         other = self.net(x)[order]  # !
         best = x.argmax(dim=1)
         picked = picked + x[[i for i in range(len(x))], best]  # !
+        rows = torch.arange(len(x))
+        picked = picked + x[rows[:, None], y] + x[range(len(x)), y]  # !
         return x[torch.arange(len(x)), y] + picked + other  # !
 """,
         """\
@@ -50,17 +52,33 @@ class Loss(nn.Module):
         index = node.slice
         indices = index.elts if isinstance(index, ast.Tuple) else [index]
         for each in indices:
-            if isinstance(each, ast.ListComp) and any(
-                look.is_on_device(other, site) for other in (node.value, *indices)
+            if isinstance(each, LISTED) and _is_listed(each, site, look):
+                is_copied = any(look.is_on_device(other, site) for other in (node.value, *indices))
+            elif isinstance(each, MAYBE) or (
+                isinstance(each, OF_MADE) and look.makes_tensor(look.origin(each, site))
             ):
-                yield Found(node, f"`{look.source(each)}` is copied to the device to be an index")
-                return
-            if not isinstance(each, ast.Name | ast.Call | ast.Compare):
+                value = look.value(each, site)
+                if value.where != "host" or value.kind not in ("tensor", "array"):
+                    continue
+                is_copied = look.is_on_device(node.value, site)
+            else:
                 continue
-            value = look.value(each, site)
-            if value.where == "host" and value.kind in ("tensor", "array"):
-                if look.is_on_device(node.value, site):
-                    yield Found(
-                        node, f"`{look.source(each)}` is copied to the device to be an index"
-                    )
-                return
+            if is_copied:
+                yield Found(node, f"`{look.source(each)}` is copied to the device to be an index")
+            return
+
+
+LISTED = ast.ListComp | ast.Call | ast.Name
+MAYBE = ast.Name | ast.Call | ast.Compare
+OF_MADE = ast.Subscript | ast.BinOp
+
+
+def _is_listed(index: ast.expr, site: Site, look: Look) -> bool:
+    """``[i for i in ...]`` and ``range(n)``."""
+    if isinstance(index, ast.Name):
+        given = look.values.given(index, site.function)
+        return isinstance(given, ast.ListComp | ast.Call) and _is_listed(given, site, look)
+    if isinstance(index, ast.Call):
+        inner = index.args[0] if called_name(index) == "list" and index.args else index
+        return called_name(inner) == "range"
+    return isinstance(index, ast.ListComp)

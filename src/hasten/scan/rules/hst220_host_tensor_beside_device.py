@@ -43,6 +43,7 @@ class Contrast(nn.Module):
         others = torch.randint(low=0, high=columns, size=(rows, 4))  # !
         joined = torch.empty(len(y), 2 * y.size(1))  # !
         joined[:, 0::2] = y
+        joined = joined + torch.ones(y.size()[0])  # !
         return y.gather(1, others) + joined
 
     def weigh(self, y: torch.Tensor, weights=None):
@@ -88,7 +89,10 @@ class Contrast(nn.Module):
                 | ast.Subscript(value=ast.Attribute(value=of, attr="shape"))
             ):
                 return look.is_on_device(of, site)
-            case ast.Call(func=ast.Attribute(value=of, attr="size")):
+            case (
+                ast.Call(func=ast.Attribute(value=of, attr="size"))
+                | ast.Subscript(value=ast.Call(func=ast.Attribute(value=of, attr="size")))
+            ):
                 return look.is_on_device(of, site)
             case ast.Call(func=ast.Name(id="len"), args=[of]):
                 return look.is_on_device(of, site)

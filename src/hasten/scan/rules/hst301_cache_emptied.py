@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hasten.scan.edits import leave_out
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, names_in
+from hasten.scan.look import Look, are_alternatives, called_name, names_in
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -81,7 +81,10 @@ class Projector:
 def fit(model, loader, epochs):
     for epoch in range(epochs):
         train_epoch(model, loader)
-        torch.mps.empty_cache()  # !
+        if model.device == "mps":
+            torch.mps.empty_cache()  # !
+        else:
+            torch.cuda.empty_cache()
 """,
         """\
 import torch
@@ -109,12 +112,22 @@ def release(model):
         called = look.dotted(site.node.func)
         if called_name(site.node) != "empty_cache" and called != "gc.collect":
             return
+        if _is_said_for_another_device(site, look):
+            return
         yield Found(
             site.node,
             f"`{called}` runs again and again",
             leave_out(site, look.lines, ABOUT),
             least=Heat.ONCE if _comes_round(site, look) else None,
         )
+
+
+def _is_said_for_another_device(site: Site, look: Look) -> bool:
+    """Whether it is a later branch of a choice between kinds of devices."""
+    above = look.calls_in(site.function, "empty_cache")
+    return called_name(site.node) == "empty_cache" and any(
+        each.node.lineno < site.node.lineno and are_alternatives(each, site) for each in above
+    )
 
 
 def _comes_round(site: Site, look: Look) -> bool:

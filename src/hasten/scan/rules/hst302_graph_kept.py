@@ -10,14 +10,16 @@ from hasten.scan.inference import DROPS, asks_openly, only_infers, records
 from hasten.scan.look import COMPARISONS, Look, called_name, is_own_attribute, receiver
 from hasten.scan.models import model_behind
 from hasten.scan.nodes import walk
-from hasten.scan.outline import Site
+from hasten.scan.outline import STEPS, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_name, root_name
+from hasten.scan.trace import FOLLOWED, last_given, last_name, names, root_name
 from hasten.scan.vocabulary import words
 
 OUTPUTS = re.compile(r"pred|logit|output|y_?hat|prob|score", re.IGNORECASE)
 WITHOUT_GRADIENT = {*DROPS, *COMPARISONS, *words("argmax argmin argsort long int round topk size")}
-LOSS = re.compile(r"loss|err", re.IGNORECASE)
+LOSS = re.compile(r"loss|err|elbo|nll|cost|objective|(^|_)(kld?|recon|penalty)(_|$)", re.IGNORECASE)
+PART = re.compile(r"loss|(^|_)(kld?|recon|nll|penalty)(_|$)", re.IGNORECASE)
+"""What terms of a loss are called, and no weights of them."""
 
 
 class GraphKept(Rule):
@@ -26,7 +28,8 @@ class GraphKept(Rule):
     why = "What is kept holds on to its graph, so memory grows with every step."
     instead = "Keep `loss.detach()`."
     effort = "a minute"
-    nodes = (ast.AugAssign,)
+    nodes = (ast.AugAssign, ast.Assign)
+    assigned = (ast.BinOp,)
     calls = ("append",)
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -55,6 +58,30 @@ class Trainer:
         loss = self.model(x, y)
         loss.backward()
         self.total += loss  # !
+
+class Steps:
+    def train_step(self, x, y):
+        loss = self.model(x, y)
+        loss.backward()
+        return loss
+
+    def fit(self, loader):
+        total = 0.0
+        for x, y in loader:
+            loss = self.train_step(x, y)
+            total += loss  # !
+        return total
+
+def train_parts(model, loader, optimizer, scaler):
+    total, found, sums = 0.0, [], {"kl": 0.0}
+    for x, y in loader:
+        recon_loss, kl = model(x, y)
+        loss = recon_loss + 0.1 * kl
+        scaler.scale(loss / 4).backward()
+        total = total + loss  # !
+        sums["kl"] += kl  # !
+        found.append({"loss": loss, "count": len(x)})  # !
+        found.append((recon_loss, len(x)))  # !
 
 class Recall:
     def reset(self):
@@ -89,6 +116,20 @@ def train(model, loader, optimizer):
             total += model(x, y)
     return total, losses
 
+def train_views(model, loader, optimizer):
+    total = 0.0
+    for views, y in loader:
+        view_loss = 0
+        for view in views:
+            one_loss = model(view, y)
+            view_loss += one_loss
+        loss = view_loss / len(views)
+        loss.backward()
+        optimizer.step()
+        loss = loss.item()
+        total += loss
+    return total
+
 class Accuracy:
     def reset(self):
         self.found = self.count = 0
@@ -104,7 +145,7 @@ class Accuracy:
         kept, holder = _kept(site.node)
         if kept is None or look.without_grad(site):
             return
-        if site.loop is None and not is_own_attribute(holder):
+        if site.loop is None and not is_own_attribute(_whole(holder)):
             return
         if _is_counted(kept, holder, site, look):
             yield Found(site.node, f"`{look.source(kept)}` is added up with its graph")
@@ -112,19 +153,16 @@ class Accuracy:
         if site.loop is not None and only_infers(site.function):
             yield from self._kept_result(kept, site, look)
             return
-        for name in _scaled(kept):
-            if self._is_step_loss(name, holder, site):
-                yield Found(site.node, f"`{look.source(kept)}` is kept with its graph")
+        for part in _parts(kept):
+            if any(_is_step_loss(each, holder, site, look) for each in _scaled(part)):
+                yield Found(site.node, f"`{look.source(part)}` is kept with its graph")
                 return
-
-    def _is_step_loss(self, name: str, holder: ast.expr | None, site: Site) -> bool:
-        if not LOSS.search(name) or not self._runs_backward(name, site):
-            return False
-        return not self._runs_backward(last_name(root_name(holder)), site)
 
     def _kept_result(self, kept: ast.expr, site: Site, look: Look) -> Iterator[Found]:
         """Of a function that asks a model for results and nothing more."""
-        if isinstance(site.node, ast.AugAssign):
+        if isinstance(site.node, ast.AugAssign | ast.Assign):
+            return
+        if look.value(kept, site).kind in ("array", "number"):
             return
         over_data = any(look.heats.goes_over_batches(each) for each in look.loops(site))
         if not over_data and not _leaves_graph_behind(site):
@@ -137,25 +175,106 @@ class Accuracy:
         if records(model, site.function, look):
             yield Found(site.node, f"`{look.source(kept)}` is kept with its graph", least=Heat.ONCE)
 
-    def _runs_backward(self, name: str, site: Site) -> bool:
-        """Whether the same loop calls ``name.backward()``; then the name is that of a step's."""
-        return any(
-            called_name(each.node) == "backward"
-            and each.loop is site.loop
-            and name
-            in (
-                last_name(receiver(each.node)),
-                *(last_name(given) for given in each.node.args),
-            )
-            for each in site.function.calls
-        )
+
+def _kept(node: ast.AugAssign | ast.Assign | ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+    """What is kept, and by what: of ``total = total + loss`` the loss."""
+    match node:
+        case ast.AugAssign(op=ast.Add(), value=value, target=target):
+            return value, target
+        case ast.Assign(targets=[target], value=ast.BinOp(op=ast.Add(), left=left, right=right)):
+            if last_name(target) and last_name(target) == last_name(left):
+                return right, target
+        case ast.Call(args=[kept]):
+            return kept, receiver(node)
+    return None, None
 
 
-def _kept(node: ast.AugAssign | ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
-    """What is kept, and by what."""
-    if isinstance(node, ast.AugAssign):
-        return node.value, node.target
-    return (node.args[0] if node.args else None), receiver(node)
+def _whole(holder: ast.expr | None) -> ast.expr | None:
+    """``self.sums`` of ``self.sums["loss"]``."""
+    while isinstance(holder, ast.Subscript):
+        holder = holder.value
+    return holder
+
+
+def _parts(kept: ast.expr) -> list[ast.expr]:
+    """Of a tuple, a list or a dict that is kept as a whole."""
+    match kept:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            return parts
+    return [kept]
+
+
+def _is_step_loss(name: ast.Name, holder: ast.expr | None, site: Site, look: Look) -> bool:
+    """Whether it went back in this turn, by itself or in a sum, and what keeps it does not."""
+    if not LOSS.search(name.id) or look.value(name, site).kind in ("number", "array"):
+        return False
+    given = last_given(name, site.function)
+    if called_name(given) in DROPS:
+        return False
+    passes = [each for each in site.function.calls if _goes_back(each, site)]
+    if not passes:
+        return _is_given_by_step(given, site, look)
+    sent = {each for one in passes for each in _sent(one)}
+    behind = _behind(sent, site)
+    held = root_name(holder)
+    if held is not None and held.id in behind:
+        return False
+    return name.id in sent or (name.id in behind and bool(PART.search(name.id)))
+
+
+def _goes_back(call: Site, site: Site) -> bool:
+    """Whether it is a backward pass of the turn that the place belongs to."""
+    if called_name(call.node) not in STEPS:
+        return False
+    if site.loop is None or call.loop is None:
+        return call.loop is site.loop
+    return any(each is site.loop for each in call.loop.outwards())
+
+
+def _sent(call: Site) -> set[str]:
+    """``loss`` of ``loss.backward()``, ``scaler.scale(loss / n).backward()`` and
+    ``accelerator.backward(loss)``."""
+    held = receiver(call.node)
+    about = [held, *call.node.args] if held is not None else call.node.args
+    return {each for one in about for each in names(one)}
+
+
+def _behind(sent: set[str], site: Site) -> set[str]:
+    """With the terms that these are sums of."""
+    found = set(sent)
+    for _ in range(FOLLOWED):
+        more = {
+            each
+            for name in found
+            for binding in site.function.bindings.get(name, ())
+            if binding.value is not None
+            and (binding.how == "changed" or isinstance(binding.value, ast.BinOp))
+            for each in names(binding.value)
+        }
+        if more <= found:
+            break
+        found |= more
+    return found
+
+
+def _is_given_by_step(given: ast.expr | None, site: Site, look: Look) -> bool:
+    """Whether a function of this file gives it that has sent it back: ``loss = self.step(x)``."""
+    if site.loop is None or not isinstance(given, ast.Call):
+        return False
+    match given.func:
+        case ast.Name(id=name):
+            called = look.outline.function_named(name)
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if site.function.owner is not None:
+            called = site.function.owner.methods.get(name)
+        case _:
+            return False
+    if called is None or len(called.returns) != 1:
+        return False
+    sent = {each for one in called.calls if called_name(one.node) in STEPS for each in _sent(one)}
+    return (
+        last_name(called.returns[0]) in sent
+        and called_name(last_given(called.returns[0], called)) not in DROPS
+    )
 
 
 def _is_counted(kept: ast.expr, holder: ast.expr | None, site: Site, look: Look) -> bool:
@@ -178,11 +297,11 @@ def _has_no_gradient(node: ast.AST) -> bool:
     return isinstance(node, ast.Compare) or called_name(node) in WITHOUT_GRADIENT
 
 
-def _scaled(node: ast.expr) -> Iterator[str]:
+def _scaled(node: ast.expr) -> Iterator[ast.Name]:
     """``loss`` of ``loss``, ``loss * len(x)`` and ``w * loss / n``."""
     match node:
-        case ast.Name(id=name):
-            yield name
+        case ast.Name():
+            yield node
         case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right):
             yield from _scaled(left)
             yield from _scaled(right)

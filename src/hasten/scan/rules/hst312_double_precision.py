@@ -9,10 +9,15 @@ from hasten.scan.look import Look, called_name, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
+from hasten.scan.vocabulary import words
 
 DTYPE = 5
 """The place of the type among the arguments of ``soundfile.read``, counted from 1."""
 DOUBLE = ("float64", "double")
+DECOMPOSES = words(
+    "inverse inv pinverse pinv eigh eig eigvalsh svd svdvals cholesky qr solve det logdet slogdet"
+    " matrix_exp lstsq"
+)
 
 
 class DoublePrecision(Rule):
@@ -62,6 +67,9 @@ class Sounds(torch.utils.data.Dataset):
 
 class Net(torch.nn.Module):
     def forward(self, x):
+        inverse = torch.inverse(self.weight.double()).float()
+        seen = x.cpu().double()
+        high_precision = x.to(torch.float64)
         mask = torch.bernoulli(self.share).double()
         return self.layers(x.float()).to(torch.float32), mask.double()
 """,
@@ -83,11 +91,24 @@ class Net(torch.nn.Module):
             is_joined = called_name(held) in ("concatenate", "stack", "vstack", "hstack")
             if is_joined and call.args and last_name(call.args[0]) in ("float", *DOUBLE):
                 yield Found(call, "a whole table is copied to 64 bits", least=Heat.ONCE)
+        elif _is_meant(held, site, look):
+            return
         elif name == "double":
             if look.value(held, site).is_tensor and not call.args and not _is_drawn(held):
                 yield Found(call, f"`{look.source(held)}` is computed in 64 bits")
         elif any(look.dotted(each) in ("torch.float64", "torch.double") for each in call.args):
             yield Found(call, f"`{look.source(held)}` is computed in 64 bits")
+
+
+def _is_meant(held: ast.expr, site: Site, look: Look) -> bool:
+    """Whether digits are needed or cost little: where a small matrix is taken apart, on the host,
+    of what is true or false, and where a name says that it is for precision."""
+    if called_name(site.parent) in DECOMPOSES or look.is_mask(held, site):
+        return True
+    if look.value(held, site).where == "host" and not look.prepares_data(site):
+        return True
+    targets = site.statement.targets if isinstance(site.statement, ast.Assign) else []
+    return any("precis" in last_name(each) for each in targets)
 
 
 def _is_drawn(node: ast.expr) -> bool:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.look import Look
 from hasten.scan.outline import Site
-from hasten.scan.recurrence import hands_on, recurrence
+from hasten.scan.recurrence import hands_on, is_parallel, recurrence
 from hasten.scan.rule import Found, Rule
 
 
@@ -74,6 +74,24 @@ def sinkhorn(logits: torch.Tensor, count: int):
 """,
         """\
 import torch
+import torch.nn.functional as F
+
+class Layer(torch.nn.Module):
+    def forward(self, x, y, h, seq_len):
+        states, score = [h], 0
+        for i in range(x.size(1)):  # !
+            states.append(self.cell(x[:, i], states[-1]))
+        for i, now in enumerate(x.unbind(1)):  # !
+            if self.fed:
+                h = self.cell(now, h)
+        for i in range(1, seq_len):  # !
+            score = score + self.table[y[:, i - 1], y[:, i]] * x[:, i]
+        for t in range(x.shape[1]):  # !
+            score += F.cross_entropy(x[:, t], y[:, t])
+        return states, h, score
+""",
+        """\
+import torch
 
 class Repeated(torch.nn.Module):
     def forward(self, x, images):
@@ -106,16 +124,25 @@ class Stack(torch.nn.Module):
             end = start + 1
             x[:, i] = x[:, start:end]
             start = end
+        for t in range(x.size(1)):
+            self.memory = self.memory + x[:, t]
+        found = [x[:, 0]]
+        for t in range(x.size(1)):
+            found.append(x[:, t] + found[-1])
+        for t in range(x.size(1)):
+            found.append(x[:, t])
         return x
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         found = recurrence(site)
-        if found is not None:
+        if found is not None and found.cell is not None:
             called = look.source(found.cell.func)
             yield Found(site.node, f"`{called}` is called once a moment from Python")
             return
         state = hands_on(site, look)
         if state:
             yield Found(site.node, f"`{state}` is computed moment by moment from Python")
+        elif is_parallel(site, look):
+            yield Found(site.node, "each moment is computed by itself, and needs no other")

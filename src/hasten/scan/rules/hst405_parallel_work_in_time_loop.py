@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.look import Look
 from hasten.scan.outline import Site
-from hasten.scan.recurrence import recurrence
+from hasten.scan.recurrence import stateful
 from hasten.scan.rule import Found, Rule
 
 
@@ -30,6 +30,9 @@ class Layer(torch.nn.Module):
             h = h * decay
             guess = self.guess(h)
             h = self.cell(x[:, t], h)
+        for t in range(x.size(1)):
+            drive = self.inner(x[:, t])  # !
+            h = torch.tanh(drive + self.outer(h))
         return h
 """,
         """\
@@ -48,6 +51,6 @@ class Layer(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        found = recurrence(site)
+        found = stateful(site, look)
         for call in found.parallel() if found is not None else ():
             yield Found(call, f"`{look.source(call.func)}` does not need the state of the loop")

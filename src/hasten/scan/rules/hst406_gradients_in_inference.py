@@ -12,6 +12,8 @@ from hasten.scan.inference import (
     DROPS,
     asked_in,
     asks_model,
+    evaluates,
+    is_set_to_evaluate,
     is_without_grad,
     only_infers,
     records,
@@ -32,7 +34,7 @@ class GradientsInInference(Rule):
     )
     instead = "Put the loop under `with torch.no_grad():`, or `torch.inference_mode()`."
     effort = "a minute"
-    calls = DROPS
+    calls = (*DROPS, "train")
     nodes = (ast.For,)
     least = Heat.ONCE
     severity = "medium"
@@ -63,6 +65,12 @@ def get_nll(encoder, decoder, data):  # !
         hidden = encoder(x)
         found.append((decoder(hidden) - x).square().sum().item())
     return np.mean(found)
+
+def compute_metrics(net, loader, metric):
+    net.train(False)
+    for x, y in loader:
+        metric.update(net(x), y)  # !
+    return metric.compute()
 
 def evaluate(model, loader, criterion):
     model.eval()
@@ -123,6 +131,12 @@ def train(model, teacher_model, loader, optimizer):
 import torch
 
 class Agent:
+    def learn(self, batch):
+        later = self.critic_target(batch.after)  # !
+        goal = batch.reward + self.gamma * later
+        loss = (self.critic(batch.before) - goal.detach()).pow(2).mean()
+        loss.backward()
+
     def update(self, batch):
         best = self.q_net(batch.after).max(1)[0].detach()  # !
         later = self.target_net(batch.after)  # !
@@ -159,6 +173,62 @@ class Reduced:
         """\
 import torch
 
+def train(model, train_loader, val_loader, optimizer, loss_of, epochs):
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            loss = loss_of(model(x), y)
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        right = 0
+        for x, y in val_loader:
+            right += (model(x).argmax(1) == y).sum().item()  # !
+        with torch.no_grad():
+            for x, y in val_loader:
+                right += (model(x).argmax(1) == y).sum().item()
+
+def right_answers(model, loader):
+    right = 0
+    for x, y in loader:
+        right += (model(x).argmax(1) == y).sum().item()  # !
+    return right
+
+def run_epoch(model, loader, scaled, optimizer):
+    total = 0.0
+    for x, y in loader:
+        loss = model(x, y)
+        scaled(loss, optimizer)
+        total += loss.item()
+    return total
+
+def search(model, val_batches, weights):
+    loss, seen = 0, 0
+    for batch in val_batches:
+        loss = loss + model(batch)
+        seen += batch.mask.sum().item()
+    loss.backward()
+    return seen
+
+def right_answers_in(model, loader):
+    with eval_mode(model):
+        return sum((model(x) > 0).sum().item() for x in loader)
+
+def evaluate_engine(model, loader, example):
+    model.eval()
+    model(example)
+    found = []
+    for x in loader:
+        with torch.no_grad():
+            found.append(model(x).cpu())
+    return found
+
+def test_same(model, x):
+    out = model(x)
+    assert out.cpu().shape == (1, 2)
+""",
+        """\
+import torch
+
 class Net:
     @torch.no_grad()
     def predict(self, x):
@@ -188,6 +258,8 @@ class Net:
         if not only_infers(function):
             if isinstance(site.node, ast.Call):
                 yield from self._dropped_at_once(site, look)
+            else:
+                yield from self._evaluated(loop_of(site), look)
             return
         model = _model_of(site, look)
         if model is None or not records(model, function, look):
@@ -195,10 +267,20 @@ class Net:
         said = f"`{look.source(model.func)}` records gradients that nothing uses"
         yield Found(_place(model, function, look), said, _decorate(function, look))
 
+    def _evaluated(self, loop: Loop | None, look: Look) -> Iterator[Found]:
+        """A loop over batches, beside others that train or by itself."""
+        model = _asked_by(loop, look)
+        if loop is None or model is None or not evaluates(loop, look):
+            return
+        asked = [each for each in asked_in(loop, look) if records(each, loop.function, look)]
+        if asked:
+            said = f"`{look.source(asked[0].func)}` records gradients that nothing uses"
+            yield Found(loop.node if len(asked) > 1 else asked[0], said)
+
     def _dropped_at_once(self, site: Site, look: Look) -> Iterator[Found]:
         """``target(x).detach()`` in a step of training."""
         name, function = called_name(site.node), site.function
-        if name == "eval":
+        if name in ("eval", "train"):
             return
         made = _behind_methods(receiver(site.node), function, look)
         if made is None and name == "detach":
@@ -234,8 +316,8 @@ def _model_of(site: Site, look: Look) -> ast.Call | None:
     function = site.function
     if isinstance(site.node, ast.For):
         return _asked_by(loop_of(site), look)
-    if called_name(site.node) == "eval":
-        return None if site.node.args else _first_asked(site, look)
+    if called_name(site.node) in ("eval", "train"):
+        return _first_asked(site, look) if is_set_to_evaluate(site.node) else None
     found = model_behind(next(iter(operands(site.node)), None), function, look)
     if found is None and _returns_numbers(function, look):
         found = next((each for each in _model_calls(function, look)), None)

@@ -72,7 +72,8 @@ class Layer(torch.nn.Module):
         first = x[:, 0]
         for d in range(self.reach):
             first = torch.maximum(first, x[:, max(-d, 0) : min(9 - d, 9)])
-        return torch.tanh(x), losses, first
+        hits = [(x[:, :k] == y).sum() for k in self.ranks]
+        return torch.tanh(x), losses, first, hits
 """,
     )
 
@@ -102,6 +103,11 @@ def _is_tensor(site: Site, look: Look) -> bool:
     return isinstance(site.parent, ast.expr) and look.value(site.parent, site).is_tensor
 
 
+def _is_beginning(index: ast.expr) -> bool:
+    """``:k``, which is no column of its own."""
+    return isinstance(index, ast.Slice) and index.lower is None
+
+
 def _counted_columns(index: ast.expr, loop: Loop) -> Loop | None:
     """Of ``[:, i]`` or ``[..., a:b]``, the loop that counts."""
     if not isinstance(index, ast.Tuple) or len(index.elts) < 2:
@@ -110,7 +116,7 @@ def _counted_columns(index: ast.expr, loop: Loop) -> Loop | None:
     is_all = isinstance(first, ast.Slice) and first.lower is None and first.upper is None
     if not is_all and not (isinstance(first, ast.Constant) and first.value is Ellipsis):
         return None
-    counted = {name for each in others for name in names(each)}
+    counted = {name for each in others if not _is_beginning(each) for name in names(each)}
     return next(
         (each for each in loop.outwards() if any(is_bound_in(name, each) for name in counted)), None
     )

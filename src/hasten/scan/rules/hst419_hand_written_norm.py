@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, keyword
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 
@@ -13,6 +14,7 @@ NORMS = re.compile(r"(?i:norm(?!al))|(^|_)ln(\d|_|$)|(?<![A-Z])LN(?=\d|_|[A-Z][a
 OTHERS = re.compile(r"weight|spectral|grad|clip|denorm|unnorm|score|loss")
 """What is normalized there is no activation."""
 REDUCTIONS = ("mean", "var", "std", "var_mean", "std_mean")
+LENGTHS = ("norm", "vector_norm")
 ROOTS = ("rsqrt", "sqrt", "std", "std_mean")
 
 
@@ -25,7 +27,7 @@ class HandWrittenNorm(Rule):
         " the module."
     )
     risk = "rounding: sums are taken in another order"
-    calls = ("normalize", "rsqrt", "sqrt", *REDUCTIONS)
+    calls = ("normalize", "rsqrt", "sqrt", *LENGTHS, *REDUCTIONS)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -54,6 +56,11 @@ class T5LayerNorm(nn.Module):
     def forward(self, hidden):
         variance = hidden.float().pow(2).mean(-1, keepdim=True)  # !
         return self.weight * hidden * torch.rsqrt(variance + self.eps)  # !
+
+class ScaleNorm(nn.Module):
+    def forward(self, x):
+        size = torch.norm(x, dim=-1, keepdim=True).clamp(min=self.eps)  # !
+        return x / size * self.g
 
 class GlobLN(nn.Module):
     def forward(self, x):
@@ -108,10 +115,21 @@ class RMSNorm(torch.nn.Module):
             return
         if called_name(site.node) == "normalize":
             found = isinstance(site.parent, ast.BinOp)
+        elif called_name(site.node) in LENGTHS:
+            found = keyword(site.node, "dim") is not None and _divides(site.function)
         else:
             found = _is_part(site.node, site.function)
         if found and not look.dotted(site.node.func).startswith(("numpy.", "math.")):
             yield Found(site.node, f"`{name}` is written out in several kernels")
+
+
+def _divides(function: Function) -> bool:
+    """Whether what it gives back is divided by something and scaled."""
+    return any(
+        isinstance(each, ast.BinOp) and isinstance(each.op, ast.Div)
+        for given in function.returns
+        for each in walk(given)
+    )
 
 
 def _norm(function: Function) -> str:

@@ -34,6 +34,10 @@ class Gated(torch.nn.Module):
         gated = torch.mul(x[:, : self.size], torch.sigmoid(x[:, self.size :]))  # !
         swish = y * torch.sigmoid(y)  # !
         loss = -torch.log(torch.softmax(y, dim=-1))  # !
+        a, b = x.chunk(2, dim=1)
+        gated = gated + a * torch.sigmoid(b)  # !
+        probs = y.softmax(-1)
+        loss = loss - (probs * torch.log(probs + 1e-8)).sum()  # !
         return gated, swish, loss - y.sigmoid().log()  # !
 """,
         """\
@@ -83,13 +87,16 @@ class Normal(torch.nn.Module):
         name, held = called_name(call), _operand(call)
         fused = ""
         if name in ("log", "log1p"):
-            fused = _fused_log(name, held)
+            fused = _fused_log(name, held) or _log_of_given(name, held, site)
         elif name in ("erf", "tanh"):
             fused = _fused_half(site, held)
         elif name == "binary_cross_entropy":
-            fused = f"{name}_with_logits" if called_name(held) == "sigmoid" else ""
+            made = last_given(held, site.function) or held
+            fused = f"{name}_with_logits" if called_name(made) == "sigmoid" else ""
         elif any(
-            _is_other_half(each, held) or ast.dump(each) == ast.dump(held or call)
+            _is_other_half(each, held)
+            or _is_other_chunk(each, held, site)
+            or ast.dump(each) == ast.dump(held or call)
             for each in _factors(site.parent, call)
         ):
             fused = "silu or glu"
@@ -111,6 +118,24 @@ def _fused_log(name: str, held: ast.expr | None) -> str:
         case ast.Call() if called_name(held) == "sum":
             return "logsumexp" if called_name(_operand(held)) == "exp" else ""
     return LOGS.get(called_name(held), "")
+
+
+def _log_of_given(name: str, held: ast.expr | None, site: Site) -> str:
+    """``log(probs + 1e-8)`` after ``probs = softmax(x)``."""
+    if isinstance(held, ast.BinOp) and isinstance(held.op, ast.Add) and _is_tiny(held.right):
+        held = held.left
+    made = last_given(held, site.function) if name == "log" else None
+    return LOGS.get(called_name(made), "")
+
+
+def _is_tiny(node: ast.expr) -> bool:
+    """``1e-8`` and ``self.eps``."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, float):
+        return node.value < TINY
+    return "eps" in last_name(node).lower()
+
+
+TINY = 1e-3
 
 
 def _fused_half(site: Site, held: ast.expr | None) -> str:
@@ -182,6 +207,17 @@ def _factors(parent: ast.AST, call: ast.Call) -> list[ast.expr]:
             if each is not call and not (isinstance(each, ast.Name) and each.id == "torch")
         ]
     return []
+
+
+def _is_other_chunk(node: ast.expr, held: ast.expr | None, site: Site) -> bool:
+    """``a`` beside ``b`` after ``a, b = x.chunk(2, dim=1)``."""
+    made = last_given(node, site.function)
+    return (
+        made is not None
+        and called_name(made) == "chunk"
+        and isinstance(held, ast.Name)
+        and made is last_given(held, site.function)
+    )
 
 
 def _is_other_half(node: ast.expr, held: ast.expr | None) -> bool:

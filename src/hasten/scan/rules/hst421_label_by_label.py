@@ -6,9 +6,11 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_name, names
+from hasten.scan.trace import last_name, names, operands
+from hasten.scan.vocabulary import words
 
 
 class LabelByLabel(Rule):
@@ -46,6 +48,7 @@ def overlaps(guess: torch.Tensor, truth: torch.Tensor, count):
     for c in range(count):
         ours = guess == c  # !
         theirs = (truth == c).float()  # !
+        places = torch.where(truth == c)[0]  # !
         found.append((ours * theirs).sum())
     return found
 """,
@@ -56,6 +59,8 @@ def means(x, labels, n_classes, names):
     for i in range(n_classes):
         if i == 3 or names[i] == "other" or labels == i:
             return x
+    for b in range(n_classes):
+        part = names[names.batch == b]
     return torch.zeros(n_classes).index_add_(0, labels, x)
 """,
     )
@@ -68,11 +73,29 @@ def means(x, labels, n_classes, names):
             return
         if not _is_label(test.comparators[0], site.loop) or isinstance(test.left, ast.Constant):
             return
-        is_mask = isinstance(site.parent, ast.Subscript) and site.parent.slice is test
+        is_mask = _is_mask(site, look)
         is_part = isinstance(test.left, ast.Subscript) and isinstance(site.parent, ast.Call)
-        is_kept = isinstance(site.parent, ast.Assign | ast.Attribute)
+        is_kept = isinstance(site.parent, ast.Assign | ast.Attribute) or (
+            called_name(site.parent) in ("where", "nonzero", "sum", "argwhere", "flatnonzero")
+        )
         if is_mask or is_part or (is_kept and look.value(test.left, site).is_tensor):
             yield Found(site.statement, f"`{look.source(test)}` is computed for every label")
+
+
+def _is_mask(site: Site, look: Look) -> bool:
+    """``x[labels == i]`` of an array, or of what is reduced at once."""
+    part = site.parent
+    if not isinstance(part, ast.Subscript) or part.slice is not site.node:
+        return False
+    kind = look.value(part.value, site).kind
+    if kind != "unknown":
+        return kind in ("tensor", "array", "batch")
+    return any(
+        called_name(each) in REDUCTIONS and part in operands(each) for each in walk(site.statement)
+    )
+
+
+REDUCTIONS = words("mean sum max min std var median any all prod norm quantile cov")
 
 
 def _is_label(node: ast.expr, loop: Loop) -> bool:

@@ -4,14 +4,21 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.heat import Heat, bare
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.heat import Heat
+from hasten.scan.look import Look, called_name, names_in
 from hasten.scan.models import is_model_call
 from hasten.scan.nodes import walk
 from hasten.scan.outline import STEPS, Function, Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import calls_in, derived, last_given, loop_of, names, operands
-from hasten.scan.turns import counts_samples, goes_over_all, hands_on_tensor, over_moments
+from hasten.scan.trace import calls_in, derived, last_name, loop_of, names, operands
+from hasten.scan.turns import (
+    counts_samples,
+    goes_over_all,
+    goes_over_rows,
+    hands_on_tensor,
+    is_kernel,
+    over_moments,
+)
 from hasten.scan.vocabulary import LAUNCH_NOTHING
 
 
@@ -99,25 +106,79 @@ class Net(torch.nn.Module):
             x = self.ups[i](x)
         return x.sum(0), counts, both
 """,
+        """\
+import torch
+
+class Readout(torch.nn.Module):
+    def forward(self, x, y, sizes):
+        batch, _, _ = x.shape
+        found, start, total = [], 0, 0
+        for each in x.unbind(dim=0):  # !
+            found.append(torch.roll(each, 3, 1))
+        for i in range(batch):  # !
+            x[i] = self.turn @ x[i] + self.shift
+        for one, other in zip(x, y):  # !
+            total = total + (one - other).abs().mean()
+        for size in sizes:  # !
+            found.append(x[start : start + size].mean(0))
+            start += size
+        return found, total, torch.stack([self.pooled(each) for each in y.unbind()])  # !
+
+    def pooled(self, part):
+        return torch.amax(part, dim=0)
+
+class Solver(torch.nn.Module):
+    def compute_loss(self, batch):
+        x, y = batch
+        return [torch.dist(one, other) for one, other in zip(self.net(x), y)]  # !
+""",
+        """\
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x, targets, loss_list, weights):
+        for t in x.unbind(dim=1):
+            self.state = self.cell(t, self.state)
+        total = sum(weight * loss for loss, weight in zip(loss_list, weights))
+        parts = self.net(x)
+        for i in range(len(parts)):
+            total = total + parts[i].mean()
+        for target in targets:
+            total = total + torch.dist(x[0], target["boxes"])
+        for start in range(0, len(x), 64):
+            total = total + x[start : start + 64].sum()
+        if isinstance(x, (list, tuple)):
+            total = total + sum(each.abs().mean() for each in x)
+        start = 0
+        for weight in self.params:
+            weight.add_(x[start : start + weight.numel()].view_as(weight))
+            start += weight.numel()
+        state = x[0]
+        for row in x:
+            state = torch.tanh(state + row)
+        return total, state
+""",
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         over = _over(site.node)
         counts = counts_samples(over, site.function, look)
-        is_tensor = counts or _goes_over_tensor(over, site, look)
-        if not is_tensor and not _goes_over_pairs(site.node):
+        is_tensor = counts or goes_over_rows(over, site, look)
+        if not is_tensor and not isinstance(site.node, ast.For):
             return
         loop = loop_of(site)
         if loop is None or look.heats.makes_batches(site.function):
             return
         if not is_tensor:
-            if _takes_segments(loop):
+            if _takes_segments(loop, look):
                 yield Found(site.node, SAID)
             return
         if over_moments(loop) or hands_on_tensor(loop, look) or _trains(loop):
             return
         target, _ = loop.header()
         samples = set(names(target)) if target is not None else set()
+        if not counts and _are_records(loop, samples):
+            return
         work = _Work(loop, samples, counts, look)
         least = work.least()
         if least is None:
@@ -141,23 +202,15 @@ def _trains(loop: Loop) -> bool:
     return any(called_name(each.node) in STEPS for each in calls_in(loop))
 
 
-def _goes_over_pairs(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
-    return isinstance(node, ast.For) and isinstance(node.target, ast.Tuple)
-
-
-def _goes_over_tensor(over: ast.expr, site: Site, look: Look) -> bool:
-    """For sure: what a model gives, or what is only named so, may as well be a list of them."""
-    over, function = bare(over), site.function
-    if not isinstance(over, ast.Name | ast.Attribute | ast.Subscript):
-        return False
-    if not look.value(over, site).is_tensor:
-        return False
-    if isinstance(over, ast.Name):
-        binding, _ = look.values.definition(over.id, over.lineno, function)
-        if binding is None:
-            return over.id in look.values.parameters.tensor_parameters(function)
-    made = last_given(over, function) or look.values.given(over, function)
-    return isinstance(made, ast.Call) and _is_kernel(made, function, look)
+def _are_records(loop: Loop, samples: set[str]) -> bool:
+    """``target["boxes"]``: such come in a list."""
+    return any(
+        isinstance(each, ast.Subscript)
+        and last_name(each.value) in samples
+        and isinstance(each.slice, ast.Constant)
+        and isinstance(each.slice.value, str)
+        for each in walk(loop.node)
+    )
 
 
 class _Work:
@@ -169,19 +222,15 @@ class _Work:
         parts = made - samples if counts else made
         given = [each for each in calls_in(loop) if _works_on(each.node, samples, parts)]
         self._models = [each for each in given if is_model_call(each.node, loop.function, look)]
-        self._kernels = [
-            each
-            for each in given
-            if called_name(each.node) not in LAUNCH_NOTHING
-            and _is_kernel(each.node, loop.function, look)
-        ]
+        self._kernels = [each for each in given if _is_work(each.node, loop.function, look)]
+        self._sums = any(_works_on(each, samples, parts) for each in _operations(loop, look))
         self._writes = list(_writes(loop, samples, look))
 
     def least(self) -> Heat | None:
         """How often it must run to matter; None where the loop launches nothing for a sample."""
         if self._models:
             return Heat.ONCE
-        if self._kernels or self._writes:
+        if self._kernels or self._writes or self._sums:
             return Heat.ONCE if self._counts and goes_over_all(self._loop) else Heat.STEP
         return None
 
@@ -195,11 +244,11 @@ class _Work:
         return [*called, *self._writes]
 
 
-def _is_kernel(call: ast.Call, function: Function, look: Look) -> bool:
-    """A function of torch that gives a tensor, or a method of one."""
-    if look.is_of_torch(call):
-        return look.values.of(call, function).is_tensor
-    return look.values.of(receiver(call), function).is_tensor
+def _is_work(call: ast.Call, function: Function, look: Look) -> bool:
+    """A kernel, or a function that gives a tensor, of this file or of another."""
+    if called_name(call) in LAUNCH_NOTHING:
+        return False
+    return is_kernel(call, function, look) or look.values.of(call, function).is_tensor
 
 
 def _takes_sample(node: ast.AST, samples: set[str]) -> bool:
@@ -209,10 +258,20 @@ def _takes_sample(node: ast.AST, samples: set[str]) -> bool:
     )
 
 
-def _works_on(call: ast.Call, samples: set[str], parts: set[str]) -> bool:
-    """Whether a call is given a sample, by its index or by what the body calls it."""
-    given = [*operands(call), *(word.value for word in call.keywords)]
+def _works_on(node: ast.Call | ast.BinOp, samples: set[str], parts: set[str]) -> bool:
+    """Whether it is given a sample, by its index or by what the body calls it."""
+    given = operands(node)
+    if isinstance(node, ast.Call):
+        given += [word.value for word in node.keywords]
     return any(_takes_sample(each, samples) or not parts.isdisjoint(names(each)) for each in given)
+
+
+def _operations(loop: Loop, look: Look) -> Iterator[ast.BinOp]:
+    """``a - b`` and its like, of tensors."""
+    body = loop.node.body if isinstance(loop.node, ast.For) else [loop.node]
+    for each in (node for part in body for node in walk(part)):
+        if isinstance(each, ast.BinOp) and look.values.of(each, loop.function).is_tensor:
+            yield each
 
 
 def _writes(loop: Loop, samples: set[str], look: Look) -> Iterator[ast.stmt]:
@@ -247,10 +306,34 @@ def _is_part(target: ast.Subscript, samples: set[str]) -> bool:
     return any(isinstance(each, ast.Slice | ast.Subscript) for each in index.elts[1:])
 
 
-def _takes_segments(loop: Loop) -> bool:
-    """``x.narrow(0, start, size)`` with what the loop goes over."""
-    target, _ = loop.header()
-    return target is not None and any(
+def _takes_segments(loop: Loop, look: Look) -> bool:
+    """``x.narrow(0, start, size)`` with what the loop goes over, or ``x[start:end]`` from where the
+    last turn ended, if something is computed of it."""
+    target, over = loop.header()
+    if target is None or called_name(over) in ("range", "trange"):
+        return False
+    if any("param" in name for name in names_in(over)):
+        return False
+    if isinstance(target, ast.Tuple) and any(
         called_name(each.node) == "narrow" and set(names(target)) & set(names(each.node))
         for each in calls_in(loop)
-    )
+    ):
+        return True
+    return any(_is_of_segment(each.node, loop, look) for each in calls_in(loop))
+
+
+def _is_of_segment(call: ast.Call, loop: Loop, look: Look) -> bool:
+    """``x[start : start + n].mean(0)``, where a later line of the loop moves the start."""
+    if called_name(call) in LAUNCH_NOTHING:
+        return False
+    for each in operands(call):
+        match each:
+            case ast.Subscript(slice=ast.Slice(lower=ast.Name(id=start), upper=ast.expr())):
+                moved = [
+                    line.how
+                    for line in loop.function.bindings.get(start, ())
+                    if loop.holds(line.line) and line.how != "loop"
+                ]
+                if moved and look.values.of(each.value, loop.function).is_tensor:
+                    return True
+    return False

@@ -11,6 +11,7 @@ from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import calls_in, is_bound_in, last_given, last_name, loop_of, names, varies
+from hasten.scan.turns import hands_on_tensor
 
 MANY = re.compile(
     r"^(n|num|number_of|nb)_?(mc_?|monte_carlo_?|posterior_?)?"
@@ -21,9 +22,13 @@ MANY = re.compile(
 MEMBERS = re.compile(r"(estimator|member|learner|q_net|critic|model|ensemble)\w*s_?$")
 NO_LAYERS = re.compile(
     r"loss|metric|criteri|transform|augment|fn|func|callback|hook|head|task|conv|pool|block|stage"
-    r"|lateral|norm"
+    r"|lateral|norm|aggr|^_?ops?$|logits"
 )
 """What is called in turn and is no layer, or one of a shape of its own."""
+ALIKE = re.compile(
+    r"expert|member|estimator|learner|embed|embs?$|tables?$|tower|ensemble|branch|nets$"
+)
+"""What layers are called that differ in their weights only."""
 HOT = re.compile(r"^_?(forward|encode|decode|call|__call__|embed)")
 SPLITS = ("chunk", "split", "tensor_split")
 
@@ -96,13 +101,24 @@ def uncertainty(model, x, times=50):
     for _ in range(times):  # !
         draws.append(model(x))
     with torch.no_grad():
-        more = torch.stack([model(x) for _ in range(times)])  # !
+        more = torch.stack([model(x) for i in range(times)])  # !
+    for i in range(times):  # !
+        draws.append(model(x).softmax(-1))
     return draws, more
 """,
         """\
 import torch
 
 class Deep(torch.nn.Module):
+    def forward_all(self, x):
+        found = [x]
+        for layer in self.narrow:
+            found.append(layer(found[-1]))
+        for model in self.models:
+            x = model(x)
+        found.extend(layer(found[-1]) for layer in self.wide)
+        return found, x, [aggregate(x) for aggregate in self.aggregates]
+
     def forward(self, x, features):
         for i in range(self.depth):
             x = self.blocks[i](x)
@@ -122,6 +138,20 @@ def measure(model, x, loader, optimizer):
         for batch in loader:
             loss = model(batch)
             loss.backward()
+""",
+        """\
+import torch
+
+class Pyramid(torch.nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 8, 3)
+        self.scales = torch.nn.ModuleList([torch.nn.Linear(size, 8) for size in sizes])
+        self.twins = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in sizes])
+
+    def forward(self, x):
+        parts = [layer(each) for layer, each in zip(self.scales, x)]
+        return parts, [layer(parts[0]) for layer in self.twins]  # !
 """,
         """\
 import torch
@@ -152,15 +182,16 @@ class Net(torch.nn.Module):
             return
         calls = list(calls_in(loop))
         if members and _calls_target(loop, calls):
-            yield Found(node, "each member runs by itself")
-        elif layers and _are_layers(loop, calls):
+            if not hands_on_tensor(loop, look):
+                yield Found(node, "each member runs by itself")
+        elif layers and _are_layers(loop, calls, look):
             yield Found(node, "each layer runs by itself on what the others do not change")
+        elif draws and any(_is_draw(each, loop, look) for each in calls):
+            yield Found(node, "a model is called once for each draw", least=Heat.ONCE)
         elif (many and any(_is_forward(each, look) for each in calls)) or (
             parts and any(_is_model(each, look) for each in calls)
         ):
             yield Found(node, "a model is called once for each of them")
-        elif draws and any(_is_draw(each, loop, look) for each in calls):
-            yield Found(node, "a model is called once for each draw", least=Heat.ONCE)
 
 
 def _header(node: ast.For | ast.ListComp | ast.GeneratorExp) -> ast.expr:
@@ -202,14 +233,61 @@ def _is_forward_pass(site: Site, look: Look) -> bool:
     return look.values.is_module(owner)
 
 
-def _are_layers(loop: Loop, calls: list[Site]) -> bool:
-    """Whether none needs what another one gives."""
+def _are_layers(loop: Loop, calls: list[Site], look: Look) -> bool:
+    """Whether all are of a kind, and none needs what another one gives."""
     target, _ = loop.header()
     targets = set(names(target)) if target is not None else set()
-    members = [each.node for each in calls if _is_member(each.node.func, targets)]
+    members = [each for each in calls if _is_member(each.node.func, targets)]
+    if not members or not any(_are_alike(each, loop, look) for each in members):
+        return False
+    if any(_takes_last(each, loop) for each in members):
+        return False
     if isinstance(loop.node, ast.For):
-        return bool(members) and all(_is_apart(each, loop, targets) for each in members)
-    return bool(members)
+        return all(_is_apart(each.node, loop, targets) for each in members)
+    return True
+
+
+def _are_alike(site: Site, loop: Loop, look: Look) -> bool:
+    """Whether the layers differ in their weights only: by their name, or by how they were made.
+    Embeddings may differ in size, since one table with offsets holds them all; where images are
+    convolved, layers of one list see different scales and fill the device by themselves."""
+    if "Conv" not in look.text:
+        return True
+    called = site.node.func
+    held = called.value if isinstance(called, ast.Subscript) else loop.header()[1]
+    said = {name.lower() for name in names_in(held)}
+    if any(ALIKE.search(name) for name in said):
+        return True
+    owner = site.function.owner
+    for name in said & owner.attributes.keys() if owner is not None else ():
+        for binding, _ in owner.attributes[name]:  # type: ignore[union-attr]
+            if any(_makes_alike(each) for each in walk(binding.value or held)):
+                return True
+    return False
+
+
+def _makes_alike(node: ast.AST) -> bool:
+    """``[Linear(8, 8) for _ in range(n)]``, ``[Embedding(size, 8) for size in sizes]``."""
+    if not isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp):
+        return False
+    made = node.value if isinstance(node, ast.DictComp) else node.elt
+    if called_name(made).startswith("Embedding"):
+        return True
+    changing = {name for each in node.generators for name in names(each.target)}
+    return isinstance(made, ast.Call) and changing.isdisjoint(names(made))
+
+
+def _takes_last(site: Site, loop: Loop) -> bool:
+    """``found.append(layer(found[-1]))``."""
+    kept = {
+        last_name(each.node.func.value)
+        for each in loop.function.calls
+        if called_name(each.node) in ("append", "extend")
+        and isinstance(each.node.func, ast.Attribute)
+        and loop.holds(each.node.lineno)
+    }
+    given = [*site.node.args, *(word.value for word in site.node.keywords)]
+    return not kept.isdisjoint(name for each in given for name in names(each))
 
 
 def _is_apart(call: ast.Call, loop: Loop, targets: set[str]) -> bool:
@@ -223,9 +301,13 @@ def _is_apart(call: ast.Call, loop: Loop, targets: set[str]) -> bool:
 
 
 def _only_counts(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
-    """``for _ in range(n)``."""
+    """``for _ in range(n)``, and with a name that nothing reads."""
     first = node if isinstance(node, ast.For) else node.generators[0]
-    return called_name(first.iter) in ("range", "trange") and last_name(first.target) == "_"
+    if called_name(first.iter) not in ("range", "trange"):
+        return False
+    name = last_name(first.target)
+    parts = node.body if isinstance(node, ast.For) else [node.elt]
+    return name == "_" or not any(name in names(part) for part in parts)
 
 
 def _is_draw(site: Site, loop: Loop, look: Look) -> bool:

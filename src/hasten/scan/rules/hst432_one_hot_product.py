@@ -10,7 +10,7 @@ from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import following, last_name, names, operands
 
-PRODUCTS = ("matmul", "mm", "bmm")
+PRODUCTS = ("matmul", "mm", "bmm", "einsum")
 
 
 class OneHotProduct(Rule):
@@ -36,7 +36,14 @@ class Quantizer(torch.nn.Module):
         spread = torch.zeros(len(index), self.size, device=z.device)
         spread.scatter_(1, index, 1)
         more = torch.matmul(spread, self.table.weight).view(z.shape)  # !
-        return rows, counts, more
+        picked = torch.einsum("bc,cd->bd", hot, self.table)  # !
+        sums = hot.t() @ z  # !
+        other = torch.matmul(z.T, spread)  # !
+        shares = spread.mean(dim=0)  # !
+        return rows, counts, more, picked, sums, other, shares
+
+    def rows(self, index):
+        return F.one_hot(index, self.size).float() @ self.table  # !
 """,
         """\
 import torch
@@ -51,6 +58,10 @@ class Loss(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        product = _product_of(site)
+        if product is not None:
+            yield Found(product, f"`{look.source(product)}` multiplies by a one-hot matrix")
+            return
         name = _one_hot(site)
         if not name:
             return
@@ -59,6 +70,31 @@ class Loss(torch.nn.Module):
                 yield Found(each, f"`{look.source(each)}` multiplies by a one-hot matrix")
             if isinstance(statement, ast.Assign) and name in names(statement.targets[0]):
                 return
+
+
+def _product_of(site: Site) -> ast.expr | None:
+    """``F.one_hot(index, n).float() @ table``, without a name in between."""
+    if called_name(site.node) != "one_hot":
+        return None
+    for each in walk(site.statement):
+        match each:
+            case ast.BinOp(op=ast.MatMult(), left=side) if _converted(side) is site.node:
+                return each
+            case ast.BinOp(op=ast.MatMult(), right=side) if _converted(side) is site.node:
+                return each
+            case ast.Call() if called_name(each) in PRODUCTS:
+                if any(_converted(side) is site.node for side in operands(each)):
+                    return each
+    return None
+
+
+def _converted(node: ast.expr) -> ast.expr:
+    """``F.one_hot(x)`` of ``F.one_hot(x).float()``."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if called_name(node) not in ("float", "to", "type", "type_as", "double", "half", "t"):
+            break
+        node = node.func.value
+    return node
 
 
 def _one_hot(site: Site) -> str:
@@ -74,14 +110,25 @@ def _one_hot(site: Site) -> str:
 def _uses(statement: ast.stmt, name: str) -> Iterator[ast.expr]:
     for node in walk(statement):
         match node:
-            case ast.BinOp(op=ast.MatMult()) if last_name(node.left) == name:
-                yield node
-            case ast.Call() if called_name(node) in PRODUCTS:
-                if any(last_name(each) == name for each in operands(node)[:2]):
+            case ast.BinOp(op=ast.MatMult()):
+                if any(_turned(each) == name for each in (node.left, node.right)):
                     yield node
-            case ast.Call() if called_name(node) == "sum" and _counts(node):
+            case ast.Call() if called_name(node) in PRODUCTS:
+                if any(_turned(each) == name for each in operands(node)):
+                    yield node
+            case ast.Call() if called_name(node) in ("sum", "mean") and _counts(node):
                 if any(last_name(each) == name for each in operands(node)):
                     yield node
+
+
+def _turned(node: ast.expr) -> str:
+    """The name of what may be transposed: ``hot`` of ``hot.t()`` and ``hot.T``."""
+    match node:
+        case ast.Attribute(value=held, attr="T" | "mT"):
+            return last_name(held)
+        case ast.Call(func=ast.Attribute(value=held, attr="t" | "transpose" | "permute")):
+            return last_name(held)
+    return last_name(node)
 
 
 def _counts(call: ast.Call) -> bool:

@@ -4,15 +4,11 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.again import gives_the_same, same_above
+from hasten.scan.look import Look
 from hasten.scan.models import is_model_call
-from hasten.scan.outline import Block, Site
+from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import names
-from hasten.scan.vocabulary import words
-
-CHANGES = words("backward step load_state_dict train eval update to cuda")
-"""What makes a second run another one."""
 
 
 class SameForwardAgain(Rule):
@@ -66,23 +62,11 @@ class Solver(torch.nn.Module):
             return
         if not is_model_call(call, site.function, look):
             return
-        for each in _same_calls(call, site, look):
+        for each in same_above(call, site, look):
             is_other = look.without_grad(each) != look.without_grad(site)
-            if (takes_part or is_other) and _gives_the_same(each, site):
+            if (takes_part or is_other) and gives_the_same(each, site):
                 yield Found(call, f"`{look.source(call)}` was computed above")
                 return
-
-
-def _same_calls(call: ast.Call, site: Site, look: Look) -> list[Site]:
-    """Calls above of the same with the same."""
-    name, said = called_name(call), look.source(call)
-    return [
-        each
-        for each in site.function.calls
-        if each.node.lineno < call.lineno
-        and called_name(each.node) == name
-        and look.source(each.node) == said
-    ]
 
 
 def _of_part(node: ast.expr) -> ast.expr:
@@ -105,31 +89,3 @@ def _is_result(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return isinstance(node, ast.Call | ast.Compare)
-
-
-def _gives_the_same(earlier: Site, site: Site) -> bool:
-    """Whether both run, one after the other, with nothing in between that changes the result."""
-    if earlier.loop is not site.loop or not _stands_in(earlier.block, site.block):
-        return False
-    between = range(earlier.statement.lineno, site.node.lineno)
-    if any(
-        each.node.lineno in between and called_name(each.node) in CHANGES
-        for each in site.function.calls
-    ):
-        return False
-    given = {name for each in earlier.node.args for name in names(each)}
-    return not any(
-        each.line in between for name in given for each in site.function.bindings.get(name, ())
-    )
-
-
-def _stands_in(outer: Block | None, inner: Block | None) -> bool:
-    """Whether what stands in the one block has run where the other does; ``with`` is no bar."""
-    while outer is not None and isinstance(outer.node, ast.With):
-        outer = outer.parent
-    return outer is None or (
-        inner is not None
-        and any(
-            each.node is outer.node and each.branch == outer.branch for each in inner.outwards()
-        )
-    )

@@ -5,12 +5,16 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, is_own_attribute
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
 
-TRANSFORM = re.compile(r"^(torchaudio|torchvision|kornia)\.(\w+\.)*[A-Z]\w+$")
+TRANSFORM = re.compile(
+    r"^(torchaudio\.transforms|kornia\.(augmentation|filters))\.[A-Z]\w*[a-z]\w*$"
+)
+"""Modules that compute a kernel or a table where they are made."""
 WINDOW = re.compile(
     r"^((hann|hamming|blackman|kaiser|bartlett)(_window)?|hanning|get_window|mel|melscale_fbanks)$"
 )
@@ -43,7 +47,8 @@ class Loss(torch.nn.Module):
         resample = torchaudio.transforms.Resample(16000, 10000).to(x.device)  # !
         spectrum = torchaudio.transforms.Spectrogram(n_fft=512)(x)  # !
         window = torch.hann_window(512, device=x.device)  # !
-        return table @ resample(y) - spectrum * window
+        wide = bands(self.sample_rate, self.n_bands)  # !
+        return table @ resample(y) - spectrum * window @ wide
 """,
         """\
 import functools
@@ -68,7 +73,19 @@ class Loss(torch.nn.Module):
         wide = mask(x.size(1))
         if self.cache is None:
             self.cache = torch.hann_window(512)
-        return table @ self.resample(x) + wide
+        return table @ self.resample(x) + wide + bands(self.weights, x)
+""",
+        """\
+import torch
+import torchaudio
+from torchvision import datasets, transforms
+
+class Data:
+    def train_transforms(self, x: torch.Tensor):
+        spectrum = torchaudio.transforms.Spectrogram(n_fft=512)
+        both = transforms.Compose([transforms.ToTensor(), transforms.Resize(64)])
+        data = datasets.Cityscapes("train", transform=both)
+        return spectrum, transforms.Normalize(0.5, 0.5)(x), data
 """,
     )
 
@@ -76,8 +93,21 @@ class Loss(torch.nn.Module):
         call = _made(site.node.value)
         if call is None or not _is_same_each_time(call, look):
             return
-        if not look.is_rare(site) and not look.prepares_data(site):
+        if look.is_rare(site) or look.prepares_data(site):
+            return
+        if not TRANSFORM.match(look.dotted(call.func)) or _is_used_here(call, site, look):
             yield Found(call, f"`{look.source(call.func)}` makes the same each time")
+
+
+def _is_used_here(call: ast.Call, site: Site, look: Look) -> bool:
+    """Whether the function itself runs what it has made, and does not hand it over."""
+    if any(isinstance(each, ast.Call) and each.func is call for each in walk(site.node.value)):
+        return True
+    target = last_name(site.node.targets[0])
+    return any(
+        isinstance(each.node.func, ast.Name) and each.node.func.id == target
+        for each in site.function.calls
+    )
 
 
 def _is_same_each_time(call: ast.Call, look: Look) -> bool:
@@ -102,9 +132,24 @@ def _made(node: ast.expr) -> ast.Call | None:
 
 
 def _is_fixed(call: ast.Call) -> bool:
-    """Whether it is given constants, and nothing else."""
+    """Whether it is given constants and settings, and nothing else."""
     given = [*call.args, *(word.value for word in call.keywords)]
-    return bool(given) and all(isinstance(each, ast.Constant) for each in given)
+    return bool(given) and all(map(_is_setting, given))
+
+
+def _is_setting(node: ast.expr) -> bool:
+    """``8``, ``self.size``."""
+    if isinstance(node, ast.UnaryOp):
+        return _is_setting(node.operand)
+    if is_own_attribute(node):
+        return SETTING.search(last_name(node)) is not None
+    return isinstance(node, ast.Constant)
+
+
+SETTING = re.compile(
+    r"size|length|width|channel|dim|rate|sigma|n_fft|(^|_)(num|n|max|min|hop|bins)_"
+)
+"""How numbers are called that a module is set up with."""
 
 
 def _makes_table(name: str, look: Look) -> bool:

@@ -7,11 +7,13 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.inference import only_infers
-from hasten.scan.look import NO_GRAD, Look, called_name
+from hasten.scan.look import Look, called_name
 from hasten.scan.models import LOSSES, is_model_call
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
+
+NO_GRAD = ("no_grad", "inference_mode")
 
 
 class EvaluatedWithoutAutocast(Rule):

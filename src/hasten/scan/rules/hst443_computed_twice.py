@@ -1,19 +1,30 @@
-"""The same result computed twice in one statement."""
+"""The same result computed twice, in one statement or in two."""
 
 import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look
+from hasten.scan.again import gives_the_same, is_written_between, same_above
+from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.vocabulary import words
 
 COSTLY = (
     "abs", "exp", "log", "sigmoid", "tanh", "softmax", "log_softmax", "softplus", "norm",
     "normalize", "matmul", "mm", "bmm", "einsum", "cdist", "cumsum", "sort", "argsort", "topk",
     "logsumexp", "sqrt", "pow", "cos", "sin", "relu", "gelu", "interpolate", "std", "var",
 )  # fmt: skip
+HEAVY = words(
+    "softmax log_softmax normalize matmul mm bmm einsum cdist sort argsort topk logsumexp"
+    " interpolate std var"
+)
+"""Of these one is worth a name even where the second stands some lines below."""
+OUTER = ("sum", "mean", "repeat")
+"""What ends a row of calls."""
+MANY = 3
+"""Calls within one another that are worth a name."""
 
 
 class ComputedTwice(Rule):
@@ -23,7 +34,7 @@ class ComputedTwice(Rule):
     instead = "Give the result a name and use it twice."
     effort = "a minute"
     nodes = (ast.BinOp,)
-    calls = COSTLY
+    calls = (*COSTLY, *OUTER)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -53,11 +64,40 @@ class Bell(torch.nn.Module):
         gone = x - mu
         return torch.exp(x) + torch.exp(y), both, first, gone * torch.rand(3), torch.rand(3)
 """,
+        """\
+import torch
+
+class Loss(torch.nn.Module):
+    def forward(self, x, y):
+        scores = torch.softmax(x, dim=-1)
+        kept = scores[:, 0]
+        if self.wide:
+            entropy = -(torch.softmax(x, dim=-1) * y).sum()  # !
+            kept = kept + entropy
+        power = torch.exp(y)
+        y = y + 1
+        other = torch.exp(y)
+        if self.sharp:
+            near = torch.cdist(x, y)
+        else:
+            near = torch.cdist(x, y)
+        y.add_(1)
+        norm = x.std(dim=-1)
+        x.mul_(2)
+        part = self.loss(y / torch.unsqueeze(torch.sum(y, dim=-1), -1).repeat(1, 1, 8), x)
+        more = self.loss(x, y / torch.unsqueeze(torch.sum(y, dim=-1), -1).repeat(1, 1, 8))  # !
+        return kept, power, other, near, norm, x.std(dim=-1), part, more
+""",
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         node: ast.BinOp | ast.Call = site.node
+        if isinstance(node, ast.Call) and _is_again(site, look):
+            yield Found(node, f"`{look.source(node)}` was computed above")
+            return
         if not isinstance(site.parent, ast.expr | ast.keyword) or not _is_simple(site.statement):
+            return
+        if isinstance(node, ast.Call) and called_name(node) in OUTER:
             return
         if isinstance(node, ast.BinOp) and not _is_difference(node):
             return
@@ -73,6 +113,24 @@ class Bell(torch.nn.Module):
         ]
         if len(same) > 1 and same[0] is node:
             yield Found(site.statement, f"`{said}` is computed {len(same)} times")
+
+
+def _is_again(site: Site, look: Look) -> bool:
+    """Whether a statement above has computed the same of the same."""
+    if called_name(site.node) not in HEAVY and not _is_of_many(site.node):
+        return False
+    for each in same_above(site.node, site, look):
+        if each.statement is site.statement or look.without_grad(each) != look.without_grad(site):
+            continue
+        if not look.value(site.node, site).is_tensor or look.prepares_data(site):
+            return False
+        if gives_the_same(each, site) and not is_written_between(each, site, look):
+            return True
+    return False
+
+
+def _is_of_many(call: ast.Call) -> bool:
+    return sum(isinstance(each, ast.Call) for each in walk(call)) >= MANY
 
 
 def _is_simple(statement: ast.stmt) -> bool:

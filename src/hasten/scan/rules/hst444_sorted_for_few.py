@@ -1,4 +1,4 @@
-"""All of a tensor sorted, for the first few of it or for a rank."""
+"""All of a tensor sorted, for the first or last few of it or for a rank."""
 
 import ast
 from collections.abc import Iterator
@@ -36,7 +36,8 @@ def predict(model, h, r, k):
 def best(scores, k):
     order = torch.argsort(scores, dim=-1, descending=True)[:, :k]  # !
     first = scores.sort(dim=1, descending=True)[1][:, 0]  # !
-    return order, first
+    last = torch.argsort(scores, dim=-1)[:, -k:]  # !
+    return order, first, last, torch.sort(scores, dim=1)[0][:, -1]  # !
 """,
         """\
 import torch
@@ -137,6 +138,8 @@ def _is_first(index: ast.expr) -> bool:
     match index:
         case ast.Slice(lower=None, upper=ast.expr(), step=None):
             return True
-        case ast.Constant(value=int()):
+        case ast.Slice(lower=ast.UnaryOp(op=ast.USub()), upper=None, step=None):
+            return True
+        case ast.Constant(value=int()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
             return True
     return False

@@ -1,13 +1,15 @@
 """A matrix that is made, or inverted, only to be multiplied with."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, names_in
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import operands
+from hasten.scan.trace import following, last_name, operands
 
 DIAGONALS = ("diag", "diag_embed", "diagflat")
 INVERSES = ("inverse", "inv")
@@ -39,6 +41,9 @@ class Layer(torch.nn.Module):
         solved = torch.inverse(a) @ b  # !
         other = torch.matmul(torch.linalg.inv(a), b)  # !
         mixed = torch.mm(a, torch.diag(d)), torch.diag(a @ a.t())  # !
+        turned = a.inverse() @ b + torch.linalg.inv(b).matmul(a)  # !
+        inverse = torch.inverse(b)  # !
+        turned = turned + inverse @ a
         return scaled, each, solved, other, torch.trace(a @ b), torch.diag(a.mm(b)), mixed  # !
 """,
         """\
@@ -48,8 +53,10 @@ class Layer(torch.nn.Module):
     def forward(self, x, d, a):
         scaled = d[:, None] * x
         inverse = torch.inverse(a)
+        x = inverse @ x
         scale = self.scaler.inverse(x) @ x
-        return scaled, torch.diag(a), torch.trace(a), inverse, scale, x @ x.t()
+        points = torch.inverse(self.camera_to_world) @ x
+        return scaled, torch.diag(a), torch.trace(a), inverse, scale, points, x @ x.t()
 """,
         """\
 import torch
@@ -68,10 +75,41 @@ class Layer(torch.nn.Module):
             return
         if _takes_diagonal(call):
             yield Found(call, f"`{look.source(call)}` needs a small part of the product")
-        elif name in DIAGONALS and _is_product(site.parent):
+        elif name in DIAGONALS and _is_multiplied(site):
             yield Found(call, f"`{look.source(call)}` is multiplied with as a whole matrix")
-        elif name in INVERSES and look.is_of_torch(call) and _is_product(site.parent):
+        elif name in INVERSES and _is_inverse(call, look) and _is_multiplied(site):
             yield Found(call, f"`{look.source(call)}` is made only to be multiplied with")
+
+
+SMALL = re.compile(r"pose|world|cam|c2w|w2c|transf|trinsic|rot|homogr|affin|lidar|ego|^[hkt]$")
+"""What matrices of three or four rows are called, which turn many points."""
+
+
+def _is_inverse(call: ast.Call, look: Look) -> bool:
+    """Of a matrix: ``torch.inverse(a)``, ``a.inverse()``; that of a transform is given one."""
+    if any(SMALL.search(each.lower()) for each in names_in(call)):
+        return False
+    return look.is_of_torch(call) or not (call.args or call.keywords)
+
+
+def _is_multiplied(site: Site) -> bool:
+    """There and then, or under a name that is read once."""
+    if _is_product(site.parent):
+        return True
+    if isinstance(site.parent, ast.Attribute):
+        return site.parent.attr in PRODUCTS
+    statement = site.statement
+    if not isinstance(statement, ast.Assign) or statement.value is not site.node:
+        return False
+    name = last_name(statement.targets[0])
+    below = [each for statement in following(site) for each in walk(statement)]
+    read = sum(isinstance(each, ast.Name) and each.id == name for each in below)
+    in_products = [each for each in below if _is_product(each) and _multiplies(each, name)]
+    return read == 1 and bool(in_products)
+
+
+def _multiplies(product: ast.AST, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in operands(product))
 
 
 def _takes_diagonal(call: ast.Call) -> bool:

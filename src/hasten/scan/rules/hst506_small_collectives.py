@@ -9,6 +9,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, names_in, receiver
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import FOLLOWED, names
 from hasten.scan.training import last_name
 
 REDUCES = (
@@ -132,6 +133,14 @@ def train(model, loader, optimizer):
         dist.all_reduce(loss)
     dist.all_reduce(seen)
 
+def balance(x: torch.Tensor):
+    total = x.sum()
+    dist.all_reduce(total)
+    x /= total
+    rows = x.sum(dim=1)
+    dist.all_reduce(rows)
+    return x / rows
+
 def begin(model):
     for p in model.parameters():
         dist.broadcast(p.data, src=0)
@@ -186,9 +195,35 @@ def _is_for_each(site: Site, look: Look) -> bool:
 def _in_a_row(site: Site, kind: str, look: Look) -> int:
     place = _place(site, look)
     return sum(
-        _kind(each, look) == kind and _place(each, look) == place
+        _kind(each, look) == kind
+        and _place(each, look) == place
+        and not _needs(each, site)
+        and not _needs(site, each)
         for each in look.calls_in(site.function, called_name(site.node))
     )
+
+
+def _needs(later: Site, earlier: Site) -> bool:
+    """Whether what one sends is computed of what the other has brought."""
+    first, last = earlier.node.lineno, later.node.lineno
+    if first >= last:
+        return False
+    brought = {each.id for each in earlier.node.args[:1] if isinstance(each, ast.Name)}
+    if isinstance(earlier.statement, ast.Assign):
+        brought |= {each for target in earlier.statement.targets for each in names(target)}
+    sent = {each for arg in later.node.args for each in names(arg)}
+    for _ in range(FOLLOWED):
+        more = {
+            each
+            for name in sent
+            for binding in later.function.bindings.get(name, ())
+            if binding.value is not None and first < binding.line <= last
+            for each in names(binding.value)
+        }
+        if more <= sent:
+            break
+        sent |= more
+    return not sent.isdisjoint(brought - {"self"})
 
 
 def _place(site: Site, look: Look) -> tuple[int, str]:
