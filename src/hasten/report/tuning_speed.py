@@ -76,7 +76,7 @@ def _waterfall(evidence: Evidence, kept: list[Trial]) -> list[Block]:
         tone, later = ("doubt", ", dropped") if name in evidence.dropped else ("good", "")
         bars.append(Span(f"+ {name}", f"{at * ratio:.2f}x{later}", at, at * ratio, tone=tone))
         at *= ratio
-        change = code(trial.candidate.words(settings=True))
+        change = code(trial.candidate.words())
         rows.append((change, f"{at:.2f}x", trial_ratio(trial), trial_interval(trial)))
     speed = evidence.speed
     if speed is not None:
