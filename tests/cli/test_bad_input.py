@@ -174,6 +174,27 @@ def test_a_wrong_command_line_exits_2(arguments: list[str], tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "given", "range_of_it"),
+    [
+        ("tune", "nan", "0.1<=x<=525600"),
+        ("tune", "inf", "0.1<=x<=525600"),
+        ("tune", "1e300", "0.1<=x<=525600"),
+        ("prove", "nan", "0<x<=525600"),
+        ("prove", "inf", "0<x<=525600"),
+    ],
+)
+def test_minutes_without_an_end_are_refused(
+    command: str, given: str, range_of_it: str, tmp_path: Path
+) -> None:
+    recipe = ["recipe.toml"] if command == "prove" else []
+    ended = _hasten(command, f"{PLANTED}:small", *recipe, "--minutes", given, folder=tmp_path)
+    assert ended.returncode == 2
+    assert f"Invalid value for '--minutes': {given}" in ended.stderr.replace("e+", "e")
+    assert f"is not in the range {range_of_it}." in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_out_that_is_a_file_is_refused_before_measuring(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     ended = _hasten("tune", f"{PLANTED}:small", "--out", "taken", folder=tmp_path)

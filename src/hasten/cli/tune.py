@@ -5,7 +5,7 @@ from typing import Literal
 
 import click
 
-from hasten.cli.options import NamedPath, as_json
+from hasten.cli.options import Minutes, NamedPath, as_json
 from hasten.cli.output import print_json, print_rich
 
 
@@ -20,7 +20,7 @@ from hasten.cli.output import print_json, print_rich
 )
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0.1),
+    type=Minutes(0.1),
     default=5.0,
     show_default=True,
     help="Time for the search; confirming and proving come on top.",
