@@ -195,6 +195,29 @@ def test_minutes_without_an_end_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("seed", ["-1", str(2**63), "99999999999999999999999999"])
+@pytest.mark.parametrize(
+    "command",
+    [["tune"], ["train"], ["profile"], ["bench", "naive", "basic"], ["prove", "recipe.toml"]],
+)
+def test_a_seed_that_generators_do_not_take_is_refused(
+    command: list[str], seed: str, tmp_path: Path
+) -> None:
+    name, *arguments = command
+    ended = _hasten(name, f"{PLANTED}:small", *arguments, "--seed", seed, folder=tmp_path)
+    assert ended.returncode == 2
+    assert f"Invalid value for '--seed': {seed} is not in the range 0<=x<=" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_largest_seed_is_one_of_every_kind(tmp_path: Path) -> None:
+    task = f"{PLANTED}:small"
+    trained = _hasten("train", task, "--steps", "2", "--seed", str(2**63 - 1), folder=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    profiled = _hasten("profile", task, "--data", "--seed", str(2**63 - 1), folder=tmp_path)
+    assert profiled.returncode == 0, profiled.stderr
+
+
 def test_an_out_that_is_a_file_is_refused_before_measuring(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     ended = _hasten("tune", f"{PLANTED}:small", "--out", "taken", folder=tmp_path)

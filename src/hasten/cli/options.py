@@ -11,7 +11,11 @@ from hasten.errors import HastenError
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, for programs."
 )
-
+SEED = click.IntRange(0, 2**63 - 1)
+"""What Python, numpy (by its remainder), torch and the records take, with those counted from it."""
+seed_of_every_run = click.option(
+    "--seed", type=SEED, default=0, show_default=True, help="Seed of every run."
+)
 MOST_MINUTES = 365 * 24 * 60
 """A year; far longer ones are more than the system's clocks take."""
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import click
 
-from hasten.cli.options import Minutes, NamedPath, as_json
+from hasten.cli.options import Minutes, NamedPath, as_json, seed_of_every_run
 from hasten.cli.output import print_json, print_rich
 
 
@@ -41,7 +41,7 @@ from hasten.cli.output import print_json, print_rich
     multiple=True,
     help="What may change in the training, if it is sooner at the same target.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
+@seed_of_every_run
 @as_json
 @click.pass_context
 def tune(
