@@ -218,6 +218,19 @@ def test_the_largest_seed_is_one_of_every_kind(tmp_path: Path) -> None:
     assert profiled.returncode == 0, profiled.stderr
 
 
+@pytest.mark.parametrize(
+    ("memory", "error"),
+    [("0", "'0' is no memory at all."), ("-1GB", "'-1GB' is not a size.")],
+)
+def test_a_limit_that_no_step_can_keep_is_refused_at_once(
+    memory: str, error: str, tmp_path: Path
+) -> None:
+    ended = _hasten("tune", f"{PLANTED}:small", "--memory", memory, folder=tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"error: {error}"), "before anything is built"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_out_that_is_a_file_is_refused_before_measuring(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     ended = _hasten("tune", f"{PLANTED}:small", "--out", "taken", folder=tmp_path)

@@ -62,13 +62,13 @@ def tune(
     from rich.console import Console
 
     from hasten.flow import tune as run_tune
-    from hasten.host.amounts import parse_bytes
+    from hasten.host.amounts import parse_some_bytes
     from hasten.records.tuning import Aim
     from hasten.report.card import tune_card
     from hasten.report.progress import Progress
     from hasten.tune.journal import JOURNAL
 
-    aim = Aim(goal=goal, memory_bytes=None if memory is None else parse_bytes(memory))
+    aim = Aim(goal=goal, memory_bytes=None if memory is None else parse_some_bytes(memory))
     try:
         with Progress(Console(stderr=True)) as progress:
             evidence = run_tune(
