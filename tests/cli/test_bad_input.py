@@ -57,6 +57,9 @@ def _recipe(plan: dict[str, RawPart], cpu: str | None = None) -> str:
         (f"{BROKEN}:raises_while_building", "raised while it built the task", "no column 'label'"),
         (f"{BROKEN}:model_raises", "does not run one step", "expected 3 channels, got 16"),
         (f"{BROKEN}:loses_its_number", "the loss of the first batch is nan", "mend it first"),
+        (f"{BROKEN}:evaluates_on_nothing", "The evaluation data gives no batch", "leave it out"),
+        (f"{BROKEN}:evaluates_on_an_empty_stream", "The evaluation data gives no batch", ""),
+        (f"{BROKEN}:evaluation_data_raises", "shapes (4, 16), (5,)", "equal first dimension"),
         (f"{BROKEN}:kills_itself", "ended unexpectedly (signal 9)", ""),
     ],
 )

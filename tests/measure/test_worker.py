@@ -81,6 +81,12 @@ def test_after_a_failed_request_the_worker_still_answers(worker: Worker) -> None
     )
 
 
+def test_of_evaluation_data_no_more_than_a_first_batch_is_asked_for(worker: Worker) -> None:
+    with pytest.raises(WorkerFailure, match="The evaluation data gives no batch"):
+        worker.ask(_describe(BROKEN, "evaluates_on_an_empty_stream"), messages.Described)
+    worker.ask(_describe(BROKEN, "evaluates_on_an_endless_stream"), messages.Described)
+
+
 def test_closing_twice_is_fine(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "log")
     worker.close()

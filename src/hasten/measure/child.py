@@ -42,6 +42,7 @@ from hasten.measure.work import count_work
 from hasten.records.applied import Applied
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
+from hasten.runtime.evaluate import refuse_empty
 from hasten.runtime.memory import give_back_memory, ran_out_of_memory, read_memory
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
@@ -168,6 +169,10 @@ class Child:
                 f"{request.task}: the loss of the first batch is {loss}.",
                 fix="A training that begins so cannot be compared with anything; mend it first.",
             )
+        try:
+            refuse_empty(task, asks=True)  # of a task that is built for this and nothing else
+        except Exception as error:
+            raise user_error(f"{request.task} does not evaluate", error) from error
         environment = read_environment()
         return messages.Described(
             environment=environment,
