@@ -86,6 +86,17 @@ def kills_itself() -> hasten.Task:
     raise AssertionError("unreachable")
 
 
+def interrupts_itself() -> hasten.Task:
+    raise KeyboardInterrupt
+
+
+def exits_in_a_step() -> hasten.Task:
+    def step(model: nn.Module, batch: list[Tensor]) -> Tensor:
+        raise SystemExit(0)
+
+    return replace(small(), loss=None, forward=step)
+
+
 def ends_itself() -> hasten.Task:
     os._exit(3)
 

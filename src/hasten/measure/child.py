@@ -293,7 +293,8 @@ def serve(requests: int, replies: int, began: float, loaded_s: float = 0.0) -> N
         request = msgspec.msgpack.decode(body, type=messages.AnyRequest)
         try:
             reply: messages.Reply = child.answer(request)
-        except Exception as error:  # noqa: BLE001  # a trial's failure is a row, not our end
+        # A trial's failure is a row, not our end. Ctrl-C does not come here: the task raised that.
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001
             reply = _failed(error)
         if isinstance(request, messages.TrainSeed):  # the other side of a pair is next
             give_back_memory()
@@ -301,7 +302,7 @@ def serve(requests: int, replies: int, began: float, loaded_s: float = 0.0) -> N
         _write_all(replies, struct.pack("<I", len(answer)) + answer)
 
 
-def _failed(error: Exception) -> messages.Failed:
+def _failed(error: BaseException) -> messages.Failed:
     if isinstance(error, HastenError):
         too_large = error.__cause__ is not None and ran_out_of_memory(error.__cause__)
         return messages.Failed(
