@@ -271,6 +271,35 @@ def test_with_json_a_wrong_command_line_is_a_document_too(
     assert f"Error: {error}" in ended.stderr
 
 
+FAULTY = """
+import sys
+from hasten.cli import main
+from hasten.host import environment
+sys.argv = ["hasten", "env", *sys.argv[1:]]
+environment.read_environment = lambda: 1 / 0
+main.main()
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_fault_of_ours_is_a_document_too_where_one_is_asked_for(
+    flags: list[str], tmp_path: Path
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FAULTY, *flags], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("Traceback")
+    assert ended.stderr.endswith("fault of Hasten; please report it with the lines above\n")
+    if not flags:
+        assert ended.stdout == ""
+        return
+    document = json.loads(ended.stdout)
+    assert document["error"] == "this is a fault of Hasten."
+    assert document["fix"] == "Please report it with the detail."
+    assert document["detail"].endswith("ZeroDivisionError: division by zero\n")
+
+
 def test_a_result_that_cannot_be_written_is_a_fault() -> None:
     with open("/dev/full", "w") as full:
         ended = subprocess.run(
