@@ -57,6 +57,9 @@ def _recipe(plan: dict[str, RawPart], cpu: str | None = None) -> str:
         (f"{BROKEN}:raises_while_building", "raised while it built the task", "no column 'label'"),
         (f"{BROKEN}:model_raises", "does not run one step", "expected 3 channels, got 16"),
         (f"{BROKEN}:loses_its_number", "the loss of the first batch is nan", "mend it first"),
+        (f"{BROKEN}:evaluates_on_nothing", "The evaluation data gives no batch", "leave it out"),
+        (f"{BROKEN}:evaluates_on_an_empty_stream", "The evaluation data gives no batch", ""),
+        (f"{BROKEN}:evaluation_data_raises", "shapes (4, 16), (5,)", "equal first dimension"),
         (f"{BROKEN}:kills_itself", "ended unexpectedly (signal 9)", ""),
     ],
 )
@@ -174,6 +177,63 @@ def test_a_wrong_command_line_exits_2(arguments: list[str], tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "given", "range_of_it"),
+    [
+        ("tune", "nan", "0.1<=x<=525600"),
+        ("tune", "inf", "0.1<=x<=525600"),
+        ("tune", "1e300", "0.1<=x<=525600"),
+        ("prove", "nan", "0<x<=525600"),
+        ("prove", "inf", "0<x<=525600"),
+    ],
+)
+def test_minutes_without_an_end_are_refused(
+    command: str, given: str, range_of_it: str, tmp_path: Path
+) -> None:
+    recipe = ["recipe.toml"] if command == "prove" else []
+    ended = _hasten(command, f"{PLANTED}:small", *recipe, "--minutes", given, folder=tmp_path)
+    assert ended.returncode == 2
+    assert f"Invalid value for '--minutes': {given}" in ended.stderr.replace("e+", "e")
+    assert f"is not in the range {range_of_it}." in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("seed", ["-1", str(2**63), "99999999999999999999999999"])
+@pytest.mark.parametrize(
+    "command",
+    [["tune"], ["train"], ["profile"], ["bench", "naive", "basic"], ["prove", "recipe.toml"]],
+)
+def test_a_seed_that_generators_do_not_take_is_refused(
+    command: list[str], seed: str, tmp_path: Path
+) -> None:
+    name, *arguments = command
+    ended = _hasten(name, f"{PLANTED}:small", *arguments, "--seed", seed, folder=tmp_path)
+    assert ended.returncode == 2
+    assert f"Invalid value for '--seed': {seed} is not in the range 0<=x<=" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_largest_seed_is_one_of_every_kind(tmp_path: Path) -> None:
+    task = f"{PLANTED}:small"
+    trained = _hasten("train", task, "--steps", "2", "--seed", str(2**63 - 1), folder=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    profiled = _hasten("profile", task, "--data", "--seed", str(2**63 - 1), folder=tmp_path)
+    assert profiled.returncode == 0, profiled.stderr
+
+
+@pytest.mark.parametrize(
+    ("memory", "error"),
+    [("0", "'0' is no memory at all."), ("-1GB", "'-1GB' is not a size.")],
+)
+def test_a_limit_that_no_step_can_keep_is_refused_at_once(
+    memory: str, error: str, tmp_path: Path
+) -> None:
+    ended = _hasten("tune", f"{PLANTED}:small", "--memory", memory, folder=tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"error: {error}"), "before anything is built"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_out_that_is_a_file_is_refused_before_measuring(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     ended = _hasten("tune", f"{PLANTED}:small", "--out", "taken", folder=tmp_path)
@@ -209,6 +269,35 @@ def test_with_json_a_wrong_command_line_is_a_document_too(
     assert document["fix"] == f"Try 'python -m {command} --help' for help."
     assert document["detail"] == ""
     assert f"Error: {error}" in ended.stderr
+
+
+FAULTY = """
+import sys
+from hasten.cli import main
+from hasten.host import environment
+sys.argv = ["hasten", "env", *sys.argv[1:]]
+environment.read_environment = lambda: 1 / 0
+main.main()
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_fault_of_ours_is_a_document_too_where_one_is_asked_for(
+    flags: list[str], tmp_path: Path
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FAULTY, *flags], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("Traceback")
+    assert ended.stderr.endswith("fault of Hasten; please report it with the lines above\n")
+    if not flags:
+        assert ended.stdout == ""
+        return
+    document = json.loads(ended.stdout)
+    assert document["error"] == "this is a fault of Hasten."
+    assert document["fix"] == "Please report it with the detail."
+    assert document["detail"].endswith("ZeroDivisionError: division by zero\n")
 
 
 def test_a_result_that_cannot_be_written_is_a_fault() -> None:

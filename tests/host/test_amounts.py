@@ -3,7 +3,7 @@
 import pytest
 
 from hasten.errors import HastenError
-from hasten.host.amounts import parse_bytes, parse_duration
+from hasten.host.amounts import parse_bytes, parse_duration, parse_some_bytes
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,16 @@ def test_a_time_is_seconds(text: str, seconds: float) -> None:
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(HastenError, match="is not a size"):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["0", "0GB", "0.0", "0.9B"])
+def test_no_bytes_are_refused_where_there_have_to_be_some(text: str) -> None:
+    with pytest.raises(HastenError, match=f"'{text}' is no memory at all"):
+        parse_some_bytes(text)
+
+
+def test_some_bytes_are_a_size() -> None:
+    assert parse_some_bytes("5GB") == parse_bytes("5GB")
 
 
 @pytest.mark.parametrize("text", ["30", "d", "-1d", "5y"])

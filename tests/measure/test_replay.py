@@ -211,6 +211,43 @@ def test_every_way_is_taken_once_a_round_in_an_order_that_changes() -> None:
     assert len(rounds) == 6
 
 
+class Clock:
+    """Ten seconds pass at each block."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def block(self) -> float:
+        self.now += 10.0
+        return 10.0
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "rounds"), [(35.0, MINIMUM_ROUNDS), (20.0 * MINIMUM_ROUNDS + 35, None), (1e9, 50)]
+)
+def test_rounds_end_with_the_time_once_there_are_enough_of_them(
+    limit_s: float, rounds: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(replay, "time", clock)
+    times = interleave({"a": clock.block, "b": clock.block}, 50, limit_s=limit_s)
+    assert len(times["a"]) == len(times["b"]) == (rounds or MINIMUM_ROUNDS + 2)
+
+
+def test_what_is_measured_without_things_has_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that were fast when they were probed, and are slow after that."""
+    monkeypatch.setattr(replay, "rounds_for", lambda step_s, steps, unmeasured: 50)
+    monkeypatch.setattr(replay, "LIMIT_S", 0.0)
+    run = _run()
+    bounds = replay.measure_bounds(run, run.endless(), ahead=0)
+    assert {bound.how.rpartition(", in ")[2] for bound in bounds} == {
+        f"{MINIMUM_ROUNDS} interleaved rounds"
+    }
+
+
 def test_slow_steps_get_the_fewest_rounds_and_the_slowest_none() -> None:
     assert rounds_for(0.001, 60, unmeasured=1) == 54
     assert rounds_for(0.2, 1, unmeasured=1) == MINIMUM_ROUNDS

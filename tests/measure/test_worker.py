@@ -58,8 +58,36 @@ def test_a_task_that_kills_its_process_is_said_with_the_signal(worker: Worker) -
 
 
 def test_a_task_that_ends_its_process_is_said_with_the_exit_code(worker: Worker) -> None:
-    with pytest.raises(WorkerFailure, match="exit code 3"):
+    with pytest.raises(WorkerFailure, match="exit code 3") as caught:
         worker.ask(_describe(BROKEN, "ends_itself"), messages.Described)
+    assert caught.value.failed.what == (
+        "The training process ended unexpectedly (exit code 3), while "
+        f"{BROKEN}:ends_itself was built and run for one step."
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "raised"),
+    [("interrupts_itself", "KeyboardInterrupt"), ("exits_in_a_step", "SystemExit: 0")],
+)
+def test_a_task_that_wants_to_end_its_process_is_said_with_its_own_lines(
+    worker: Worker, task: str, raised: str
+) -> None:
+    with pytest.raises(WorkerFailure) as caught:
+        worker.ask(_describe(BROKEN, task), messages.Described)
+    failed = caught.value.failed
+    assert failed.what == f"The training raised: {raised}."
+    assert "broken.py" in failed.detail
+    assert "hasten/measure" not in failed.detail
+    worker.ask(_describe(PLANTED, "small"), messages.Described)
+
+
+def test_a_process_that_ends_later_is_said_with_what_it_did_then(worker: Worker) -> None:
+    start = messages.Start(task=f"{PLANTED}:small", plan=NAIVE, seed=0)
+    worker.ask(start, messages.Started)
+    os.kill(worker.pid, signal.SIGSEGV)
+    with pytest.raises(WorkerFailure, match=r"\(signal 11\), while .*:small ran its first steps\."):
+        worker.ask(messages.Warm(steps=1), messages.Warmed)
 
 
 def test_a_task_that_hangs_is_ended_from_outside(worker: Worker) -> None:
@@ -79,6 +107,12 @@ def test_after_a_failed_request_the_worker_still_answers(worker: Worker) -> None
     assert (
         worker.ask(_describe(PLANTED, "small"), messages.Described).traits.model.parameters == 676
     )
+
+
+def test_of_evaluation_data_no_more_than_a_first_batch_is_asked_for(worker: Worker) -> None:
+    with pytest.raises(WorkerFailure, match="The evaluation data gives no batch"):
+        worker.ask(_describe(BROKEN, "evaluates_on_an_empty_stream"), messages.Described)
+    worker.ask(_describe(BROKEN, "evaluates_on_an_endless_stream"), messages.Described)
 
 
 def test_closing_twice_is_fine(tmp_path: Path) -> None:

@@ -76,6 +76,13 @@ def test_lines_of_code_are_shown_with_what_they_cost_in_a_step() -> None:
     assert IN_CODE not in sections(show(clean))
 
 
+def test_a_scan_of_odd_paths_can_be_copied_to_a_shell() -> None:
+    odd = replace(CODE[0], finding=replace(CODE[0].finding, path="my code/<a>.py"))
+    diagnosed = replace(DIAGNOSED, code=(CODE[0], odd))
+    more = " ".join(sections(show(replace(PROVEN, diagnosed=(diagnosed,))))[IN_CODE])
+    assert "hasten scan 'my code/<a>.py' train.py tells why" in more
+
+
 def test_only_the_most_costly_lines_are_shown_and_the_rest_is_counted() -> None:
     many = tuple(replace(CODE[0], cost_s=None) for _ in range(SHOWN + 3))
     diagnosed = replace(DIAGNOSED, code=many)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hasten.records.measurement import Memory
-from hasten.report.text import clock, duration, number, peak_memory, printable, size
+from hasten.report.text import clock, duration, interval, number, peak_memory, printable, size
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,18 @@ def test_a_clock_has_hours_only_where_there_are_any(seconds: float, shown: str) 
 )
 def test_a_peak_of_memory_says_whose_it_is(memory: Memory, shown: str) -> None:
     assert peak_memory(memory) == shown
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (1.4, 1.6, "1.400x to 1.600x"),
+        (150.0, 160.0, "150.000x to 160.000x"),
+        (0.02, 1.9, "0.020x to 1.900x"),
+        (0.516, 91313865.443, "too wide to tell"),
+        (0.0, 14352263.528, "too wide to tell"),
+        (0.0, float("inf"), "too wide to tell"),
+    ],
+)
+def test_an_interval_that_tells_nothing_has_no_figures(low: float, high: float, shown: str) -> None:
+    assert interval(low, high, 3) == shown

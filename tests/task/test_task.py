@@ -80,7 +80,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "the shuffling of a stream": (
         {"data": Stream()},
-        "Task.shuffle=True, and a Stream has an order of its own. Set shuffle=False.",
+        "Task.shuffle=True, and the stream Stream has its own order. Set shuffle=False.",
     ),
 }
 

@@ -3,9 +3,13 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 
+import torch
 from planted import small
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
 
 import hasten
 
@@ -49,9 +53,48 @@ def loses_its_number() -> hasten.Task:
     )
 
 
+def evaluates_on_nothing() -> hasten.Task:
+    task = small()
+    return replace(task, evaluation_data=(torch.randn(0, 16), torch.randint(0, 4, (0,))))
+
+
+class EmptyStream(IterableDataset[Tensor]):
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(())
+
+
+def evaluates_on_an_empty_stream() -> hasten.Task:
+    return replace(small(), evaluation_data=DataLoader(EmptyStream()))
+
+
+class EndlessStream(IterableDataset[Tensor]):
+    def __iter__(self) -> Iterator[Tensor]:
+        yield torch.randn(16)
+        raise KeyError("only the first row is asked for")
+
+
+def evaluates_on_an_endless_stream() -> hasten.Task:
+    return replace(small(), evaluation_data=DataLoader(EndlessStream()))
+
+
+def evaluation_data_raises() -> hasten.Task:
+    return replace(small(), evaluation_data=(torch.randn(4, 16), torch.randn(5)))
+
+
 def kills_itself() -> hasten.Task:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("unreachable")
+
+
+def interrupts_itself() -> hasten.Task:
+    raise KeyboardInterrupt
+
+
+def exits_in_a_step() -> hasten.Task:
+    def step(model: nn.Module, batch: list[Tensor]) -> Tensor:
+        raise SystemExit(0)
+
+    return replace(small(), loss=None, forward=step)
 
 
 def ends_itself() -> hasten.Task:

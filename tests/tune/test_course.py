@@ -1,5 +1,7 @@
 """What is told of a tuning while it goes on, by a clock that the test turns."""
 
+import itertools
+
 import pytest
 from msgspec.structs import replace
 
@@ -7,7 +9,7 @@ from hasten.records.plan import Rung
 from hasten.records.progress import Doing
 from hasten.records.trial import Offer
 from hasten.tune import course as module
-from hasten.tune.confirm import CONTROL_S, FIRST_S
+from hasten.tune.confirm import CONTROL_S, FIRST_S, MOST_PAIRS, pair_in_words
 from hasten.tune.course import PROFILE_S, PROOF_S, Course
 from hasten.tune.curves import CURVES_S
 from specimens import make_comparison
@@ -109,6 +111,23 @@ def test_what_is_left_falls_from_phase_to_phase(course: Course, clock: Clock) ->
     assert foreseen == sorted(foreseen, reverse=True)
     clock.now += 1000
     assert left(course) == 0
+
+
+def test_a_further_pair_of_a_confirmation_is_foreseen_as_it_begins(
+    course: Course, told: list[Doing]
+) -> None:
+    course.foresee(2, 0.0)
+    course.enter("confirming")
+    for number in range(1, MOST_PAIRS + 1):
+        course.tell(pair_in_words(number))
+    shown = [each.left_s or 0.0 for each in told]
+    begun = [later - earlier for earlier, later in itertools.pairwise(shown)]
+    assert begun == [0.0, 0.0] + [FIRST_S] * (MOST_PAIRS - 3), "three are foreseen at once"
+
+
+def test_a_pair_that_is_told_before_anything_is_foreseen_changes_nothing(course: Course) -> None:
+    course.tell(pair_in_words(MOST_PAIRS))
+    assert course.left_s() is None
 
 
 def test_slow_processes_and_slow_steps_are_learnt_from_the_control(

@@ -155,15 +155,17 @@ def test_a_worker_that_fails_proves_nothing(lab: Lab) -> None:
     assert "no_such" in claim.why()
 
 
-def test_a_baseline_that_does_not_repeat_itself_supports_no_bitwise_claim() -> None:
+def _traced(
+    naive_end: dict[str, str], plan_end: dict[str, str], *, repeats: bool = True
+) -> tuple[BaselineTraced, CandidateTraced]:
     naive = BaselineTraced(
         losses=(1.0,),
         schedule=((0.1,),),
         loss_sensitivity=(0.0,),
         quantities={},
         epsilon=1e-5,
-        repeats=False,
-        end={},
+        repeats=repeats,
+        end=naive_end,
         steps=(1,),
         epoch=1,
     )
@@ -173,11 +175,32 @@ def test_a_baseline_that_does_not_repeat_itself_supports_no_bitwise_claim() -> N
         quantities={},
         missing=(),
         first_unequal="",
-        end={},
+        end=plan_end,
         epoch=1,
         did_not_run=(),
     )
-    assert check_bitwise(naive, plan).verdict == "not_proven"
+    return naive, plan
+
+
+def test_a_baseline_that_does_not_repeat_itself_supports_no_bitwise_claim() -> None:
+    assert check_bitwise(*_traced({}, {}, repeats=False)).verdict == "not_proven"
+
+
+@pytest.mark.parametrize(
+    ("naive", "plan"),
+    [
+        ({"weight": "a"}, {"weight": "b"}),
+        ({"weight": "a", "extra": "b"}, {"weight": "a"}),
+        ({"weight": "a"}, {"weight": "a", "extra": "b"}),
+    ],
+)
+def test_a_state_after_the_steps_is_the_same_on_both_sides(
+    naive: dict[str, str], plan: dict[str, str]
+) -> None:
+    check = check_bitwise(*_traced(naive, plan))
+    assert check.verdict == "refuted"
+    assert check.why.endswith(" differs after the steps")
+    assert check_bitwise(*_traced(naive, naive)).verdict == "proven"
 
 
 def test_a_state_that_only_one_side_has_is_refuted() -> None:

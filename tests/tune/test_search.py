@@ -151,6 +151,19 @@ def test_what_is_not_faster_is_not_kept(world: MakeWorld) -> None:
     assert (search.plan, rows(search)) == (NAIVE, [("a", "not_faster")])
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "why"),
+    [
+        (0.516, 91313865.443, "too noisy to tell"),
+        (0.0, 14352263.528, "too noisy to tell"),
+        (0.9, 1.2, "between 0.900x and 1.200x: too noisy"),
+    ],
+)
+def test_noise_is_told_without_figures_that_tell_nothing(low: float, high: float, why: str) -> None:
+    noisy = replace(make_comparison(), low=low, high=high, decision="undecided")
+    assert searching._not_faster(noisy) == ("no_verdict", why)
+
+
 def test_what_is_faster_and_another_training_is_not_kept(world: MakeWorld) -> None:
     search = world(speed=by_parts(a=2.0, b=1.5), refuted="a").search(offer("a"), offer("b"))
     assert search.plan == Plan(parts={"b": {}})

@@ -116,6 +116,25 @@ def test_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
     assert file.read_text() == "mine"
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder of the kernel's")
+@pytest.mark.parametrize("out", ["/proc/hasten", "/proc/hasten/out"])
+def test_out_where_only_trying_tells_that_nothing_can_be_made_is_refused(out: str) -> None:
+    with pytest.raises(HastenError, match=f"--out {out}: no file can be made there") as caught:
+        Journal(Path(out), Stopwatch())
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize("out", ["new", "new/and/below", "."])
+def test_nothing_is_left_of_a_folder_that_was_tried_out(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    Journal(Path(out), Stopwatch())
+    Journal(tmp_path / "mine", Stopwatch())
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+
+
 def test_out_in_a_folder_that_is_not_writable_is_refused() -> None:
     with as_nobody(), pytest.raises(HastenError, match="/usr is not writable"):
         Journal(Path("/usr/not-there/out"), Stopwatch())

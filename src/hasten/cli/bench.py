@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hasten.cli.options import as_json
+from hasten.cli.options import as_json, seed_of_every_run
 from hasten.cli.output import print_json, print_rich
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -19,7 +19,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--save", type=FILE, help="Keep the speed of B beside A in FILE.")
 @click.option("--against", type=FILE, help="Has it become slower since FILE was saved?")
 @click.option("--inference", is_flag=True, help="Latency and rows/s of the model in evaluation.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
+@seed_of_every_run
 @as_json
 @click.pass_context
 def bench(context: click.Context, /, **chosen: Any) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import traceback
 from contextlib import suppress
 from types import FrameType, TracebackType
 
@@ -27,6 +28,7 @@ from hasten.cli.train import train
 from hasten.cli.tune import tune
 from hasten.errors import HastenError
 
+FAULT = "this is a fault of Hasten"
 EXIT_FAULT = 2
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
@@ -103,7 +105,9 @@ def _document(what: str, fix: str, detail: str = "") -> None:
 def _crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """A fault of ours: Python would exit with 1, which here means that a claim did not hold."""
     sys.__excepthook__(kind, error, trace)
-    say("error: this is a fault of Hasten; please report it with the lines above")
+    detail = "".join(traceback.format_exception(kind, error, trace))
+    _document(f"{FAULT}.", "Please report it with the detail.", detail)
+    say(f"error: {FAULT}; please report it with the lines above")
     if sys.stdout is not None:
         with suppress(OSError):
             sys.stdout.flush()

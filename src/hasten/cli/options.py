@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import math
 import os
 from pathlib import Path
 
@@ -10,6 +11,29 @@ from hasten.errors import HastenError
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, for programs."
 )
+SEED = click.IntRange(0, 2**63 - 1)
+"""What Python, numpy (by its remainder), torch and the records take, with those counted from it."""
+seed_of_every_run = click.option(
+    "--seed", type=SEED, default=0, show_default=True, help="Seed of every run."
+)
+MOST_MINUTES = 365 * 24 * 60
+"""A year; far longer ones are more than the system's clocks take."""
+
+
+class Minutes(click.FloatRange):
+    """So many at least, a year at most."""
+
+    def __init__(self, least: float, *, beyond: bool = False) -> None:
+        """``beyond``: more than the least."""
+        super().__init__(min=least, min_open=beyond, max=MOST_MINUTES)
+
+    def convert(
+        self, value: float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        minutes: float = super().convert(value, param, ctx)
+        if math.isnan(minutes):  # which is neither less than anything nor more
+            self.fail(f"{minutes} is not in the range {self._describe_range()}.", param, ctx)
+        return minutes
 
 
 class NamedPath(click.Path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from hasten.cli.options import as_json
+from hasten.cli.options import as_json, seed_of_every_run
 from hasten.cli.output import print_json, print_rich
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -15,7 +15,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--recipe", type=FILE, metavar="FILE", help="Of the training by a recipe.")
 @click.option("--trace", type=FILE, metavar="FILE", help="Write a few steps, for Perfetto.")
 @click.option("--data", is_flag=True, help="Of the loader alone, and of other ways of loading.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
+@seed_of_every_run
 @as_json
 def profile(
     task: str, recipe: Path | None, trace: Path | None, data: bool, seed: int, as_json: bool

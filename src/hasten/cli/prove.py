@@ -4,18 +4,18 @@ from pathlib import Path
 
 import click
 
-from hasten.cli.options import NamedPath, as_json
+from hasten.cli.options import Minutes, NamedPath, as_json, seed_of_every_run
 from hasten.cli.output import print_json, print_rich
 
 
 @click.command()
 @click.argument("task")
 @click.argument("recipe", type=NamedPath())
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
+@seed_of_every_run
 @click.option("--resume", is_flag=True, help="Also: a stopped training goes on to the bit.")
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Minutes(0, beyond=True),
     default=10.0,
     show_default=True,
     help="At most, for the trainings that judge another precision.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 import click
 
 from hasten.cli.afterwards import show, tell_what_is_left
-from hasten.cli.options import NamedPath, as_json
+from hasten.cli.options import SEED, NamedPath, as_json
 from hasten.cli.output import say
 from hasten.errors import HastenError
 
@@ -85,7 +85,9 @@ class Options(TypedDict):
     show_default=True,
     help="Steps (500) or epochs (2epochs).",
 )
-@click.option("--seed", type=int, metavar="N", help="Seed of the run; else 0, or the checkpoint's.")
+@click.option(
+    "--seed", type=SEED, metavar="N", help="Seed of the run; else 0, or the checkpoint's."
+)
 @as_json
 @click.pass_context
 def train(context: click.Context, /, task: str, **options: Unpack[Options]) -> None:

@@ -5,7 +5,7 @@ from typing import Literal
 
 import click
 
-from hasten.cli.options import NamedPath, as_json
+from hasten.cli.options import Minutes, NamedPath, as_json, seed_of_every_run
 from hasten.cli.output import print_json, print_rich
 
 
@@ -20,7 +20,7 @@ from hasten.cli.output import print_json, print_rich
 )
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0.1),
+    type=Minutes(0.1),
     default=5.0,
     show_default=True,
     help="Time for the search; confirming and proving come on top.",
@@ -41,7 +41,7 @@ from hasten.cli.output import print_json, print_rich
     multiple=True,
     help="What may change in the training, if it is sooner at the same target.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every run.")
+@seed_of_every_run
 @as_json
 @click.pass_context
 def tune(
@@ -62,13 +62,13 @@ def tune(
     from rich.console import Console
 
     from hasten.flow import tune as run_tune
-    from hasten.host.amounts import parse_bytes
+    from hasten.host.amounts import parse_some_bytes
     from hasten.records.tuning import Aim
     from hasten.report.card import tune_card
     from hasten.report.progress import Progress
     from hasten.tune.journal import JOURNAL
 
-    aim = Aim(goal=goal, memory_bytes=None if memory is None else parse_bytes(memory))
+    aim = Aim(goal=goal, memory_bytes=None if memory is None else parse_some_bytes(memory))
     try:
         with Progress(Console(stderr=True)) as progress:
             evidence = run_tune(

@@ -20,6 +20,14 @@ def parse_bytes(text: str) -> int:
     return math.floor(_parse(text, {"": 1, **BYTES}, "a size", "5GB, 500MiB or 1000000"))
 
 
+def parse_some_bytes(text: str) -> int:
+    """The same, of what has to hold something."""
+    size = parse_bytes(text)
+    if not size:
+        raise HastenError(f"{text!r} is no memory at all.", fix="Write it as 5GB or 500MiB.")
+    return size
+
+
 def parse_duration(text: str) -> float:
     """Seconds, of ``90s``, ``30m``, ``12h``, ``30d`` or ``2w``."""
     return _parse(text, SECONDS, "a time", "90s, 30m, 12h, 30d or 2w")

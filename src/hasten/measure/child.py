@@ -43,6 +43,7 @@ from hasten.measure.work import count_work
 from hasten.records.applied import Applied
 from hasten.records.finding import Place
 from hasten.records.plan import Rung
+from hasten.runtime.evaluate import refuse_empty
 from hasten.runtime.memory import give_back_memory, ran_out_of_memory, read_memory
 from hasten.runtime.run import Run
 from hasten.task import batch as batches
@@ -169,6 +170,10 @@ class Child:
                 f"{request.task}: the loss of the first batch is {loss}.",
                 fix="A training that begins so cannot be compared with anything; mend it first.",
             )
+        try:
+            refuse_empty(task, asks=True)  # of a task that is built for this and nothing else
+        except Exception as error:
+            raise user_error(f"{request.task} does not evaluate", error) from error
         environment = read_environment()
         return messages.Described(
             environment=environment,
@@ -290,7 +295,8 @@ def serve(requests: int, replies: int, began: float, loaded_s: float = 0.0) -> N
         request = msgspec.msgpack.decode(body, type=messages.AnyRequest)
         try:
             reply: messages.Reply = child.answer(request)
-        except Exception as error:  # noqa: BLE001  # a trial's failure is a row, not our end
+        # A trial's failure is a row, not our end. Ctrl-C does not come here: the task raised that.
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001
             reply = _failed(error)
         if isinstance(request, messages.TrainSeed):  # the other side of a pair is next
             give_back_memory()
@@ -298,7 +304,7 @@ def serve(requests: int, replies: int, began: float, loaded_s: float = 0.0) -> N
         _write_all(replies, struct.pack("<I", len(answer)) + answer)
 
 
-def _failed(error: Exception) -> messages.Failed:
+def _failed(error: BaseException) -> messages.Failed:
     if isinstance(error, HastenError):
         too_large = error.__cause__ is not None and ran_out_of_memory(error.__cause__)
         return messages.Failed(

@@ -1,7 +1,7 @@
 """What we ask of a worker process and what it answers."""
 
 import signal
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -20,7 +20,8 @@ DUMP_STACKS = signal.SIGUSR2
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    pass
+    doing: ClassVar[str] = "was measured"
+    """Of the task meanwhile."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -30,6 +31,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Describe(Request, frozen=True, kw_only=True):
     """Import, build, run one step; then say what this task is."""
 
+    doing = "was built and run for one step"
     task: str
     seed: int
     plans: dict[str, Plan] = msgspec.field(default_factory=dict)
@@ -59,6 +61,7 @@ class Described(Reply, frozen=True, kw_only=True):
 class Start(Request, frozen=True, kw_only=True):
     """Build the task anew and apply a plan."""
 
+    doing = "was built"
     task: str
     plan: Plan
     seed: int
@@ -95,6 +98,7 @@ class LinesRan(Reply, frozen=True, kw_only=True):
 
 
 class Warm(Request, frozen=True, kw_only=True):
+    doing = "ran its first steps"
     steps: int
 
 

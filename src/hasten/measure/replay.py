@@ -15,6 +15,7 @@ does so again at each replay. The weights are none of a training afterwards.
 """
 
 import itertools
+import math
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ USUAL_S = 10.0
 """For all rounds, where steps are fast enough."""
 LIMIT_S = 30.0
 """For the fewest rounds that give an interval: of steps that would take longer the phases tell
-enough."""
+enough. Where steps turn out slower than those that were probed, no more than the fewest begin."""
 FEWEST_KEPT = 4
 """Of slow steps, so that it is not one batch alone that stays in every cache."""
 MEMORY_SHARE = 0.1
@@ -66,7 +67,7 @@ def measure_bounds(run: Run, source: Iterator[Any], ahead: int) -> tuple[Bound, 
         ways["optimizer"] = lambda: _per_row(_block_without_update(run, source, steps, unmeasured))
         how["optimizer"] = "the same steps without clipping and updating"
     began = time.perf_counter()
-    times = interleave(ways, rounds)
+    times = interleave(ways, rounds, limit_s=LIMIT_S)
     took_s = time.perf_counter() - began
     return tuple(_bound(name, times["real"], times[name], took_s, how[name]) for name in how)
 
@@ -121,11 +122,17 @@ def _block_without_update(
         return time_block(run, source, steps, unmeasured=unmeasured)
 
 
-def interleave(ways: dict[str, Block], rounds: int) -> dict[str, list[float]]:
-    """Every way once a round, in random order."""
+def interleave(
+    ways: dict[str, Block], rounds: int, *, limit_s: float = math.inf
+) -> dict[str, list[float]]:
+    """Every way once a round, in random order. Behind ``limit_s`` no round begins, once there are
+    as many as give an interval."""
     order = random.Random(0)
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
+    began = time.perf_counter()
+    for taken in range(rounds):
+        if taken >= MINIMUM_ROUNDS and time.perf_counter() - began >= limit_s:
+            break
         for name in order.sample(list(ways), len(ways)):
             times[name].append(ways[name]())
     return times

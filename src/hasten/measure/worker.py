@@ -70,6 +70,8 @@ class Worker:
         self._closed = False
         self._ended: Failed | None = None
         """Why we ended it ourselves; else every later question would tell of the kill."""
+        self._task = ""
+        self._doing = ""
 
     @property
     def pid(self) -> int:
@@ -89,6 +91,8 @@ class Worker:
     def send(self, request: Request) -> None:
         """Only send, so that several workers can get ready at the same time."""
         self.resume()
+        self._task = getattr(request, "task", self._task)
+        self._doing = f", while {self._task} {request.doing}" if self._task else ""
         body = msgspec.msgpack.encode(request)
         try:
             os.write(self._requests, struct.pack("<I", len(body)) + body)
@@ -159,7 +163,7 @@ class Worker:
             fix = "The kernel does that where memory runs out: try a smaller batch. " + fix
         return Failed(
             kind="crashed",
-            what=f"The training process ended unexpectedly ({how}).",
+            what=f"The training process ended unexpectedly ({how}){self._doing}.",
             fix=fix,
             detail=self.log_tail(),
         )

@@ -41,10 +41,6 @@ def to_toml(record: object) -> str:
     return tomli_w.dumps(_without_none(msgspec.to_builtins(record)))
 
 
-def from_toml(text: str, kind: type[T], *, where: str) -> T:
-    return from_builtins(parse_toml(text, where=where), kind, where=where)
-
-
 def parse_toml(text: str, *, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)

@@ -9,7 +9,7 @@ from hasten.records.measurement import Memory
 from hasten.records.report import BenchReport
 from hasten.records.saved_bench import REFERENCE_ARM, GateReport, SavedBench
 from hasten.records.verdict import Decision, SpeedClaim
-from hasten.report.text import duration, peak_memory, printable
+from hasten.report.text import duration, interval, peak_memory, printable
 
 WORDS: dict[Decision, tuple[str, str]] = {
     "faster": ("FASTER", "bold green"),
@@ -55,9 +55,9 @@ def saved_card(saved: SavedBench, path: str) -> RenderableType:
 def gate_card(report: GateReport) -> RenderableType:
     change = report.change
     took = f"{report.b} takes {change.times:.3f} times as long as when it was saved"
-    interval = f"{100 * change.confidence:.0f} % interval {change.low:.3f} to {change.high:.3f}"
+    reach = f"{100 * change.confidence:.0f} % interval {change.low:.3f} to {change.high:.3f}"
     lines = [
-        headline(change.decision, f"{took} ({interval})"),
+        headline(change.decision, f"{took} ({reach})"),
         Text(f"  {_judged(report)}"),
         Text(f"  measured beside {_shown(report.a)}, in {len(report.pairs)} pairs of processes"),
         Text(f"  peak memory {peak_memory(report.saved_memory)} -> {peak_memory(report.b_memory)}"),
@@ -76,7 +76,7 @@ def _judged(report: GateReport) -> str:
 
 
 def ratio_in_words(outcome: Decision, a: str, b: str, speed: SpeedClaim) -> str:
-    figure = f"{speed.ratio:.3f}x (99 % interval {speed.low:.3f}x to {speed.high:.3f}x)"
+    figure = f"{speed.ratio:.3f}x (99 % interval {interval(speed.low, speed.high, 3)})"
     noise = f"the noise of {speed.noise_floor:.3f}x"
     return {
         "faster": f"{b} is faster than {a}: {figure}, beyond {noise}",

@@ -1,5 +1,6 @@
 """Lines of code to change, as rows of a report."""
 
+import shlex
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
@@ -29,7 +30,7 @@ def code_rows(costs: Sequence[CodeCost]) -> list[tuple[str, str, str, str]]:
 
 def more_of_it(costs: Sequence[CodeCost]) -> str:
     """Where all of them are told."""
-    files = " ".join(sorted({each.finding.path for each in costs}))
+    files = " ".join(shlex.quote(each) for each in sorted({one.finding.path for one in costs}))
     more = f"{len(costs) - SHOWN} more: " if len(costs) > SHOWN else ""
     return f"{more}hasten scan {files} tells why, and hasten explain CODE what to write instead."
 

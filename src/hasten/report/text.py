@@ -23,6 +23,20 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
+WIDEST = 100.0
+"""Times its lower end: the figures of a wider interval tell nothing of what was measured."""
+
+
+def interval(low: float, high: float, digits: int = 2) -> str:
+    if is_too_wide(low, high):
+        return "too wide to tell"
+    return f"{low:.{digits}f}x to {high:.{digits}f}x"
+
+
+def is_too_wide(low: float, high: float) -> bool:
+    return high > WIDEST * low
+
+
 def size(count: float) -> str:
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:

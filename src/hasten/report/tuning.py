@@ -9,7 +9,7 @@ from hasten.records.trial import Outcome, Trial
 from hasten.records.tuning import Aim
 from hasten.records.verdict import MemoryClaim, SpeedClaim, Verdict
 from hasten.report.blocks import Tone
-from hasten.report.text import duration, peak_memory, printable, size
+from hasten.report.text import duration, interval, peak_memory, printable, size
 
 TONES: dict[Outcome, Tone] = {
     "kept": "good",
@@ -67,10 +67,6 @@ def _pace(speed: SpeedClaim) -> str:
         slower = interval(1 / speed.high, 1 / speed.low)
         return f"{1 / speed.ratio:.2f}x the time, 99 % interval {slower}"
     return f"{speed.ratio:.2f}x faster, 99 % interval {interval(speed.low, speed.high)}"
-
-
-def interval(low: float, high: float) -> str:
-    return f"{low:.2f}x to {high:.2f}x"
 
 
 def spelled(word: str) -> str:

@@ -11,10 +11,9 @@ from hasten.report.blocks import Block, Cell, Chart, Grid, Section, Tone, Words,
 from hasten.report.charts import Span, spans, stacked
 from hasten.report.profile import PHASES, RARE_PHASES
 from hasten.report.shares import percents
-from hasten.report.text import duration, size
+from hasten.report.text import duration, interval, size
 from hasten.report.tuning import (
     VERDICT_TONES,
-    interval,
     peak_of_a_step,
     spelled,
     trial_interval,

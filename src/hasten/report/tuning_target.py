@@ -5,7 +5,8 @@ from hasten.records.recipe import Evidence
 from hasten.records.target import TimeToTarget
 from hasten.records.trial import Trial
 from hasten.report.blocks import Block, Cell, Section, Words, code, make_grid
-from hasten.report.tuning import TONES, interval, spelled, trial_ratio
+from hasten.report.text import interval
+from hasten.report.tuning import TONES, spelled, trial_ratio
 
 TITLE = "A larger batch: another training"
 

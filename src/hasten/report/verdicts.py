@@ -7,7 +7,7 @@ from hasten.records.parity import ParityFigure
 from hasten.records.report import ProofReport
 from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
 from hasten.report.bench import beside_it
-from hasten.report.text import printable
+from hasten.report.text import interval, printable
 from hasten.report.tuning import peak_of_a_step
 
 STYLES: dict[Verdict, str] = {
@@ -52,7 +52,7 @@ def checks_of(numerics: NumericsClaim) -> list[Text]:
 
 def figures_of(speed: SpeedClaim) -> Text:
     return Text(
-        f"  {speed.ratio:.3f}x, 99 % interval {speed.low:.3f}x to {speed.high:.3f}x"
+        f"  {speed.ratio:.3f}x, 99 % interval {interval(speed.low, speed.high, 3)}"
         f" ({speed.a_rows_per_s:,.0f} -> {speed.b_rows_per_s:,.0f} rows/s);"
         f" noise here {speed.noise_floor:.3f}x"
     )

@@ -37,15 +37,17 @@ def evaluate(task: Task, tell: Callable[[int], None] = lambda batches: None) -> 
         return seen.figures()
 
 
-def refuse_empty(task: Task) -> None:
-    """Early, where evaluation data knows that it has nothing to give."""
+def refuse_empty(task: Task, *, asks: bool = False) -> None:
+    """Early, where evaluation data knows that it has nothing to give. ``asks`` for the first batch
+    where it does not know: a stream cannot give that again."""
     if task.evaluation_data is None:
         return
+    loader = _loader(task)
     try:
-        batches_in_all = len(_loader(task))
-    except (TypeError, NotImplementedError):
-        return  # a stream, or a dataset without a length
-    if not batches_in_all:
+        has_some = len(loader) > 0
+    except (TypeError, NotImplementedError):  # a stream, or a dataset without a length
+        has_some = not asks or next(iter(loader), None) is not None
+    if not has_some:
         raise _no_batch()
 
 

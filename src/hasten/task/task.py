@@ -103,7 +103,7 @@ class Task:
             )
         if isinstance(self.data, IterableDataset) and self.shuffle:
             raise HastenError(
-                f"Task.shuffle=True, and a {type(self.data).__name__} has an order of its own.",
+                f"Task.shuffle=True, and the stream {type(self.data).__name__} has its own order.",
                 fix="Set shuffle=False.",
             )
         if self.scheduler_unit not in ("step", "epoch"):

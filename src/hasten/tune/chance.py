@@ -95,7 +95,9 @@ def _rates_in_words(plan: Repeated) -> str:
         return ""
     rates = [sum(each.kept) / max(sum(each.seen), 1) - each.rate for each in plan.layers.values()]
     worst = max(map(abs, rates))
-    return f"; {len(rates)} dropout layers keep what they should within {100 * worst:.2g} %"
+    several = f"{len(rates)} dropout layers keep what they should"
+    kept = "1 dropout layer keeps what it should" if len(rates) == 1 else several
+    return f"; {kept} within {100 * worst:.2g} %"
 
 
 def _first(repeated: Repeated, other: Repeated) -> Repeated:

@@ -28,11 +28,16 @@ def check_of(rung: Rung, verdict: Verdict, why: str) -> Check:
 
 def check_start(naive: dict[str, str], plan: dict[str, str]) -> Check:
     """Both sides begin from the same bits."""
-    unequal = sorted(key for key in naive.keys() | plan.keys() if naive.get(key) != plan.get(key))
+    unequal = _unequal(naive, plan)
     if unequal:
         why = f"{unequal[0]} differs before the first step ({len(unequal)} in all)"
         return Check(name="start", verdict="refuted", why=why)
     return Check(name="start", verdict="proven", why=f"{len(naive)} digests equal before step 1")
+
+
+def _unequal(one: dict[str, str], other: dict[str, str]) -> list[str]:
+    """Of digests by name, those that are not the same; what one side alone has is none."""
+    return sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
 
 
 def check_data_digests(
@@ -90,8 +95,7 @@ def check_resuming(
     if again.state != whole.state:
         why = "the training does not repeat itself to the bit, stopped or not"
         return Check(name="resume", verdict="not_proven", why=why)
-    names = sorted(whole.state.keys() | state.keys())
-    unequal = next(key for key in names if whole.state.get(key) != state.get(key))
+    unequal = _unequal(whole.state, state)[0]
     why = f"{unequal} is another after {RESUME_STEPS} steps with a stop after {where}"
     return Check(name="resume", verdict="refuted", why=why)
 
@@ -110,7 +114,7 @@ def check_bitwise(
         return check_of(Rung.BITWISE, "refuted", other)
     if plan.first_unequal:
         return check_of(Rung.BITWISE, "refuted", f"{plan.first_unequal} differs")
-    unequal = [key for key in naive.end if naive.end[key] != plan.end.get(key)]
+    unequal = _unequal(naive.end, plan.end)
     if unequal:
         return check_of(Rung.BITWISE, "refuted", f"{unequal[0]} differs after the steps")
     why = f"{_steps(naive)} and the state after them equal to the bit"

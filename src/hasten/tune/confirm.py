@@ -56,7 +56,7 @@ def confirm(
     a_memory = b_memory = failure = None
     while len(pairs) < PAIRS or _are_to_be_more(pairs, floor):
         number = len(pairs) + 1
-        tell(f"confirming in fresh processes, pair {number}")
+        tell(pair_in_words(number))
         try:
             contest = lab.compare(
                 a,
@@ -79,6 +79,10 @@ def confirm(
         b_memory=b_memory,
         failure=failure,
     )
+
+
+def pair_in_words(number: int) -> str:
+    return f"confirming in fresh processes, pair {number}"
 
 
 def _are_to_be_more(pairs: Sequence[Comparison], floor: float) -> bool:

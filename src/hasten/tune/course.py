@@ -16,7 +16,7 @@ from hasten.records.progress import Doing, Phase
 from hasten.records.trial import Offer
 from hasten.records.verdict import Comparison
 from hasten.tune.ablate import EACH_S
-from hasten.tune.confirm import CONTROL_S, FIRST_S, PAIRS
+from hasten.tune.confirm import CONTROL_S, FIRST_S, MOST_PAIRS, PAIRS, pair_in_words
 from hasten.tune.curves import CURVES_S
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -24,6 +24,8 @@ PROFILE_S = 30.0
 PROOF_S = 60.0
 USUAL_PARTS = 3
 """Of a plan."""
+FURTHER_PAIRS = {pair_in_words(PAIRS + more) for more in range(2, MOST_PAIRS - PAIRS + 1)}
+"""What a confirmation tells of pairs beyond those that most need: each is foreseen as it begins."""
 
 
 class Course:
@@ -43,6 +45,8 @@ class Course:
     def tell(self, what: str, best: str | None = None) -> None:
         """``best`` so far, where that may have changed."""
         self._told = time.monotonic()
+        if what in FURTHER_PAIRS and "confirming" in self._expected:
+            self._expected["confirming"] += self._comparison_s(FIRST_S)
         self._best = self._best if best is None else best
         self._tell(Doing(phase=self._phase, what=what, best=self._best, left_s=self.left_s()))
 

@@ -1,9 +1,11 @@
 """The files that a tuning comes to: recipe, evidence, and the evidence as a page."""
 
 import hashlib
+import itertools
 import os
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -150,11 +152,29 @@ def recipe_text(recipe: Recipe) -> str:
 def refuse_unusable(folder: Path) -> None:
     """Asked before anything is measured, so that no work is lost for want of a place."""
     with writing_into(folder):
-        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+        above = (folder, *folder.absolute().parents)
+        missing = list(itertools.takewhile(lambda each: not each.exists(), above))
+        existing = above[len(missing)]
         if not existing.is_dir():
             raise NotADirectoryError(f"{existing} is not a folder")
         if not os.access(existing, os.W_OK | os.X_OK):
             raise PermissionError(f"{existing} is not writable")
+        _try_out(folder, missing)
+
+
+def _try_out(folder: Path, missing: list[Path]) -> None:
+    """As a file there would be made; nothing is left of it, nor of folders that were ``missing``.
+    Some file systems allow everything, and then do nothing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(f"no file can be made there ({error.strerror})") from error
+    finally:
+        for each in missing:
+            with suppress(OSError):  # it could not be made; or another has put something there
+                each.rmdir()
 
 
 @contextmanager

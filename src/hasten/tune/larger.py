@@ -26,7 +26,7 @@ from hasten.records.target import Allowed
 from hasten.records.trial import UNTRIED, Candidate, Offer, Outcome, Trial, trial_key
 from hasten.records.tuning import Aim
 from hasten.records.verdict import Comparison
-from hasten.report.text import size
+from hasten.report.text import interval, size
 from hasten.stats.target import CHECKPOINTS
 from hasten.tune.confirm import claim_speed, confirm
 from hasten.tune.journal import Journal, Learnt
@@ -165,7 +165,7 @@ class LargerBatch:
             raise NoVerdict("too_large", f"a peak of {size(peak)}, where {allowed} are allowed")
         if found.low <= self.noise_floor:
             slow = found.high <= self.noise_floor
-            why = f"{found.low:.2f}x to {found.high:.2f}x as many rows a second"
+            why = f"rows a second: {interval(found.low, found.high)}"
             raise NoVerdict("not_faster" if slow else "no_verdict", why)
         self._timed[candidate.key()] = found
 
@@ -222,7 +222,7 @@ class LargerBatch:
         outcome: Outcome = "not_faster" if claim.verdict == "refuted" else "no_verdict"
         if claim.verdict == "proven":
             outcome = "kept"
-        why = f"{claim.ratio:.2f}x as soon at the target ({claim.low:.2f}x to {claim.high:.2f}x)"
+        why = f"{claim.ratio:.2f}x as soon at the target ({interval(claim.low, claim.high)})"
         words = f"{why}, over {len(goals)} seeds of {trainer.steps:,} steps"
         self._set(candidate, outcome, words, target=claim)
 

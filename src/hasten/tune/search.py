@@ -19,7 +19,7 @@ from hasten.records.record import Record
 from hasten.records.trial import UNTRIED, Candidate, Offer, Outcome, Trial, trial_key
 from hasten.records.tuning import FASTER, Aim
 from hasten.records.verdict import Comparison, Verdict
-from hasten.report.text import size
+from hasten.report.text import is_too_wide, size
 from hasten.stats.paired import CONFIDENCE
 from hasten.tune.parity import prove_steps
 from hasten.tune.propose import lighter, propose
@@ -322,4 +322,6 @@ class Search:
 def _not_faster(comparison: Comparison) -> tuple[Outcome, str]:
     if is_hopeless(comparison.ratio, comparison.high, comparison.margin):
         return "not_faster", f"at most {comparison.high:.3f}x"
+    if is_too_wide(comparison.low, comparison.high):
+        return "no_verdict", "too noisy to tell"
     return "no_verdict", f"between {comparison.low:.3f}x and {comparison.high:.3f}x: too noisy"
