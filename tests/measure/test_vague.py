@@ -95,3 +95,11 @@ def test_an_unsure_update_may_be_the_other_way_and_no_further(found: float, apar
     assert measured.tolist() == pytest.approx([apart, 0.3])
     smaller = difference(torch.tensor([-0.05, 0.1]), torch.tensor([0.01, 0.1]), marks)
     assert smaller.tolist() == [0.0, 0.0], "as far as another number of the weight"
+
+
+def test_a_gradient_that_is_zero_by_chance_is_unsure_and_one_that_stays_zero_is_none() -> None:
+    """A bias of keys in attention has no gradient but rounding, which may come to nothing at all; a
+    row that no batch looks up has none."""
+    found = vague(gradients(0.0, 0.0, 1.0), UPDATES)
+    turned(found, gradients(1e-11, 0.0, 1.0))
+    assert unsure(found) == [True, False, False]

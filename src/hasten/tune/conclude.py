@@ -12,7 +12,7 @@ from hasten.records.recipe import RECIPE_FORMAT, Confirmation, Evidence
 from hasten.records.trial import Outcome, Trial
 from hasten.records.tuning import FASTER, Aim, Diagnosed, Spent, Subject
 from hasten.records.verdict import Comparison, MemoryClaim, NumericsClaim, SpeedClaim, Verdict
-from hasten.report.text import size
+from hasten.report.text import interval, size
 from hasten.tune.settle import Settled
 
 IN_DOUBT: tuple[Outcome, ...] = (
@@ -150,8 +150,8 @@ def conclude(
     if aim.leaves_pace_open(memory):
         return "recipe", "proven", f"smaller in fresh processes, and {same}"
     if speed.verdict != "proven":
-        interval = f"{speed.low:.3f}x to {speed.high:.3f}x"
-        why = f"fresh processes gave {interval}, and noise here is {speed.noise_floor:.3f}x"
+        gave = interval(speed.low, speed.high, 3)
+        why = f"fresh processes gave {gave}, and noise here is {speed.noise_floor:.3f}x"
         return "unproven", speed.verdict, why
     return "recipe", "proven", f"faster in fresh processes, and {same}"
 
