@@ -58,8 +58,8 @@ class VagueUpdates:
         moved = moved if known is None else torch.maximum(moved, known)
         self._moved[number, name] = moved
         usual = moved.square().mean().sqrt()  # three runs may happen to move a number by little
-        # What is zero and stays so has no gradient, as a row that no batch looks up; what is zero by
-        # chance alone is as unsure as any other.
+        # What is zero and stays so has no gradient, as a row that no batch looks up; what is zero
+        # by chance alone is as unsure as any other.
         has_gradient = (base != 0) | (moved > 0)
         unsure = has_gradient & (base.abs() < UNSURE * moved.clamp(min=usual))
         earlier = self.unsure.get(f"updates {number - 1}", {}).get(name)
