@@ -159,14 +159,19 @@ def analyse_content(content: bytes, rules: Rules) -> Analysis:
 def analyse(text: str, rules: Rules) -> Analysis:
     try:
         with _without_collecting():
-            found = outline(_parse(text), rules.by_call, rules.by_node, rules.by_write)
-            analysis = _analyse(found, text, rules)
-            found.release()
-        return analysis
+            return _read(text, rules)
     except UnreadableError as error:
         return _unread(str(error))
     except (RecursionError, MemoryError):
         return _unread("its expressions are nested too deeply to be read")
+
+
+def _read(text: str, rules: Rules) -> Analysis:
+    """A function of its own: with its end the tree is gone, before garbage is looked for again."""
+    found = outline(_parse(text), rules.by_call, rules.by_node, rules.by_write)
+    analysis = _analyse(found, text, rules)
+    found.release()
+    return analysis
 
 
 @contextmanager
@@ -385,7 +390,11 @@ def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     function = site.function
     callee = _callee(call.func, function, found)
     callees = [] if callee is None else [callee]
-    for each in (*call.args, *(word.value for word in call.keywords)):
+    for each in call.args:
+        if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
+            callees.append(callee)
+    for word in call.keywords:
+        each = word.value
         if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
             callees.append(callee)
     if call.func.__class__ is ast.Name and call.func.id == "map" and call.args:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from hasten.scan.nodes import parts_of
 from hasten.scan.outline import COMPREHENSIONS, STEPS, Class, Function, Loop, Outline, Site
 from hasten.scan.trace import last_name
 from hasten.scan.values import Values
@@ -52,6 +53,9 @@ STEP_WORDS = re.compile(
 BATCH = re.compile(
     r"(^|_)(mini_?)?batch$|^batch(ed)?_(data|dict|x|inputs|idx|index|id|i|num|number|no)$|^i_?batch$"
 )
+STEPPED = re.compile("env|optim")
+"""What is called that has a ``step`` for each of a loop's."""
+OF_LOADERS = re.compile(r"(data)?loader|_dl$|^dl$|batches$|minibatches|data_?iter")
 FEW = re.compile(
     r"layers?$|blocks?$|modules?$|stages?|convs?$|children|parameters|param_groups|optimizers?$"
     r"|schedulers?$|keys$|metrics?|callbacks?$|heads?$|losses$|loss_|tasks?$|levels?$|scales?$"
@@ -142,7 +146,7 @@ class Heats:
             _takes_batch(function) or _takes_model(function) or self._computes_loss(function)
         ):
             return Heat.STEP
-        if trains(function) or any(map(self._is_update, function.calls)):
+        if trains(function) or self._updates(function):
             return Heat.STEP
         if name.startswith("forward") or name in STEP_FUNCTIONS or STEP_NAMES.search(name):
             return Heat.STEP
@@ -169,6 +173,9 @@ class Heats:
         if _updates_weights(function):
             return Heat.STEP
         return Heat.ONCE
+
+    def _updates(self, function: Function) -> bool:
+        return "step" in function.called and any(map(self._is_update, function.calls))
 
     def _is_update(self, site: Site) -> bool:
         """``optimizer.step()``, or ``scaler.step(optimizer)``, outside of all loops."""
@@ -277,7 +284,7 @@ class Heats:
         if not isinstance(called, ast.Name | ast.Attribute):
             return False
         if isinstance(called, ast.Attribute) and called.attr == "step":
-            return bool(re.search("env|optim", " ".join(_names(called.value)).lower()))
+            return bool(STEPPED.search(" ".join(_names(called.value)).lower()))
         last = called.id if isinstance(called, ast.Name) else called.attr
         if not last.islower():
             return False
@@ -293,9 +300,7 @@ class Heats:
         if self._values.of(over, function).kind == "loader":
             return True
         first = _names(over)[:1] or [""]
-        return bool(
-            re.search(r"(data)?loader|_dl$|^dl$|batches$|minibatches|data_?iter", first[0].lower())
-        )
+        return bool(OF_LOADERS.search(first[0].lower()))
 
     def goes_over_batches(self, loop: Loop) -> bool:
         """Whether what it goes over or its target says that it takes the batches of a data set."""
@@ -365,7 +370,9 @@ def _sets_property(function: Function) -> bool:
 
 def trains(function: Function) -> bool:
     """Whether it goes back through a model, and not in a loop of its own."""
-    return any(site.loop is None and _is_backward(site.node.func) for site in function.calls)
+    return not STEPS.isdisjoint(function.called) and any(
+        site.loop is None and _is_backward(site.node.func) for site in function.calls
+    )
 
 
 def _is_backward(called: ast.expr) -> bool:
@@ -442,6 +449,6 @@ def _names(node: ast.AST) -> list[str]:
                 found.append(each.attr)
                 below.append(each.value)
             elif each.__class__ is not ast.Constant:
-                below += ast.iter_child_nodes(each)
+                below += parts_of(each)
         level = below
     return found

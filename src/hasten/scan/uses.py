@@ -28,7 +28,9 @@ OF_TWO = words("matmul mm bmm mul add sub div dot maximum minimum eq where cosin
 
 def tensor_parameters(function: Function, outline: Outline) -> frozenset[str]:
     parameters, bindings = function.parameters, function.bindings
-    found = set()
+    found: set[str] = set()
+    if not parameters:
+        return frozenset()
     for site in function.calls:
         called = site.node.func
         if isinstance(called, ast.Attribute):

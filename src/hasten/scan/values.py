@@ -109,7 +109,7 @@ class Values:
         asked = self._asked.get(id(function))
         if asked is None:
             asked = self._asked[id(function)] = list(_asked_for_tensors(function))
-        return any(
+        return bool(asked) and any(
             name == other
             and start <= line <= end
             and (binding is None or not start <= binding.line < line)
@@ -732,6 +732,8 @@ def _is_property(function: Function) -> bool:
 
 def _asked_for_tensors(function: Function) -> Iterator[tuple[str, int, int]]:
     """Names with the lines that run only where they are tensors."""
+    if "isinstance" not in function.called and "is_tensor" not in function.called:
+        return
     for site in function.calls:
         match site.node:
             case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):

@@ -125,7 +125,7 @@ def draw(taken_set, count):
             return False
         taken = ast.dump(site.node.comparators[0])
         return any(
-            called_name(each.node) in GROWS
+            each.called in GROWS
             and isinstance(each.node.func, ast.Attribute)
             and ast.dump(each.node.func.value) == taken
             for each in site.function.calls
@@ -152,7 +152,7 @@ def draw(taken_set, count):
 def _grows(name: str, site: Site) -> bool:
     """Whether the loop appends to it."""
     return any(
-        called_name(each.node) == "append"
+        each.called == "append"
         and last_name(receiver(each.node)) == name
         and each.loop is site.loop
         for each in site.function.calls

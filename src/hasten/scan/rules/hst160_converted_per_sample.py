@@ -81,7 +81,7 @@ class Labelled(Dataset):
             if not all(_is_plain(each.node, look) for each in method.calls):
                 continue
             for each in sorted(method.calls, key=lambda each: each.node.lineno):
-                if called_name(each.node) in MAKES and _is_stored(each.node, method):
+                if each.called in MAKES and _is_stored(each.node, method):
                     message = f"`{look.source(each.node)}` is made of a stored list each time"
                     yield Found(each.node, message)
                     return
