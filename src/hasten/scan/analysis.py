@@ -129,15 +129,11 @@ class Rules:
     by_call: dict[str, list[Rule]]
     by_node: dict[type[ast.AST], list[Rule]]
     by_write: dict[str, list[Rule]]
-    mentioning: list[Rule]
-    """Those that a word gives away."""
 
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> "Rules":
-        found = cls({}, {}, {}, [])
+        found = cls({}, {}, {})
         for rule in rules:
-            if rule.mentions:
-                found.mentioning.append(rule)
             for name in rule.calls:
                 found.by_call.setdefault(name, []).append(rule)
             for node in rule.nodes:
@@ -205,7 +201,10 @@ def _unread(failure: str) -> Analysis:
 def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     look = Look(found, text)
     has_torch = _has_torch(found, text)
-    out = {rule for rule in rules.mentioning if not any(word in text for word in rule.mentions)}
+    met = {rule for rule in _met(found, rules) if has_torch or not rule.needs_torch}
+    out = {
+        rule for rule in met if rule.mentions and not any(word in text for word in rule.mentions)
+    }
     numbers = {id(function): number for number, function in enumerate(found.functions)}
     unique: dict[tuple[str, int], Candidate] = {}
     for each in sorted(
@@ -219,11 +218,7 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
         candidates=tuple(unique.values()),
         has_torch=has_torch,
         ignored=ignored_in(text),
-        met=tuple(
-            sorted(
-                rule.code for rule in _met(found, rules) - out if has_torch or not rule.needs_torch
-            )
-        ),
+        met=tuple(sorted(rule.code for rule in met - out)),
     )
 
 
@@ -234,11 +229,11 @@ def _candidates(
     has_torch: bool,
 ) -> Iterator[Candidate]:
     for sites, rules in asked:
-        narrowed: dict[tuple[bool, tuple[type[ast.expr], ...]], list[Site]] = {}
+        narrowed: dict[tuple[object, ...], list[Site]] = {}
         for rule in rules:
             if rule.needs_torch and not has_torch:
                 continue
-            key = rule.in_loops, rule.assigned
+            key = rule.in_loops, rule.assigned, rule.indexed, rule.compared
             if key not in narrowed:
                 narrowed[key] = _narrowed(sites, rule)
             try:
@@ -255,8 +250,13 @@ def _candidates(
 def _narrowed(sites: list[Site], rule: Rule) -> list[Site]:
     if rule.in_loops:
         sites = [site for site in sites if site.loop is not None]
-    if rule.assigned and sites and isinstance(sites[0].node, ast.Assign | ast.Expr):
-        sites = [site for site in sites if site.node.value.__class__ in rule.assigned]
+    kind = sites[0].node.__class__ if sites else None
+    if rule.assigned and kind in (ast.Assign, ast.Expr):
+        return [site for site in sites if site.node.value.__class__ in rule.assigned]
+    if rule.indexed and kind is ast.Subscript:
+        return [site for site in sites if site.node.slice.__class__ in rule.indexed]
+    if rule.compared and kind is ast.Compare:
+        return [site for site in sites if site.node.ops[0].__class__ in rule.compared]
     return sites
 
 

@@ -248,9 +248,10 @@ def _asked(test: ast.expr) -> Iterator[ast.AST]:
     open_: list[ast.AST] = [test]
     while open_:
         each = open_.pop()
-        match each:
-            case ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
-                continue
+        if isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.IsNot):
+            match each:
+                case ast.Compare(ops=[_], comparators=[ast.Constant(value=None)]):
+                    continue
         yield each
         open_ += parts_of(each)
 

@@ -29,6 +29,7 @@ class SearchedList(Rule):
     verify = "Compare what both versions give from the same seed."
     risk = "drawing in another order gives other random numbers"
     nodes = (ast.Compare,)
+    compared = (ast.In, ast.NotIn)
     in_loops = True
     least = Heat.ONCE
     needs_torch = False

@@ -136,6 +136,8 @@ def train(model, loader, optimizer):
             sides = (part.left, *part.comparators)
             if any(last_name(each) == "shape" for each in sides):
                 return False
+            if any(map(_is_no_tensor, sides)):
+                return False
             if any(look.value(each, site).kind in ("text", "none", "list") for each in sides):
                 return False
             return any(
@@ -174,6 +176,16 @@ def _parts(test: ast.expr) -> Iterator[ast.expr]:
 def _is_size(side: ast.expr, site: Site, look: Look) -> bool:
     """``h`` of ``h == w``; a loss is one number."""
     return not last_name(side).endswith("loss") and look.is_only_named(side, site)
+
+
+def _is_no_tensor(side: ast.expr) -> bool:
+    """A text, None or a list, as it stands there."""
+    if isinstance(side, ast.Constant):
+        return side.value is None or isinstance(side.value, str)
+    return isinstance(side, NO_TENSORS)
+
+
+NO_TENSORS = (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.JoinedStr)
 
 
 def _may_be_tensor(part: ast.expr) -> bool:

@@ -28,6 +28,7 @@ class BatchOfOne(Rule):
     effort = "an hour"
     calls = EXPANDS
     nodes = (ast.Subscript,)
+    indexed = (ast.Constant, ast.Tuple)
     in_loops = True
     least = Heat.ONCE
     severity = "medium"
