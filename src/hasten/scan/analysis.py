@@ -349,13 +349,14 @@ def _defined(function: Function, look: Look, has_torch: bool) -> Defined:
 def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called, ...]:
     """Each callee once a function, where it is called most often."""
     hottest: dict[tuple[int, str, str, bool], Called] = {}
+    of_loop, is_rare = look.heats.of_loop, look.is_rare
     for function in found.functions:
         caller = numbers[id(function)]
         for site in function.calls:
             callees = _callees(site, found)
             if not callees:
                 continue
-            local, rare = look.local(site), look.is_rare(site)
+            local, rare = of_loop(site.loop), is_rare(site)
             for kind, name in callees:
                 key = caller, kind, name, rare
                 known = hottest.get(key)

@@ -9,6 +9,7 @@ import ast
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 from hasten.scan.nodes import parts_of
@@ -136,12 +137,15 @@ class Heats:
         self._outline, self._values = outline, values
         self._of_loops: dict[int, Heat | None] = {}
         self._locals: dict[int, Local] = {}
+        self._preparing: dict[int, bool] = {}
 
     def of_role(self, function: Function) -> Heat:
         """What a function's name and class say, before it is known who calls it."""
         name, owner = function.last_name, function.owner
         if isinstance(function.node, ast.Module):
             return Heat.ONCE
+        if _says_nothing(name):
+            return Heat.STEP if trains(function) or self._updates(function) else Heat.ONCE
         if LOSSES.search(name) and (
             _takes_batch(function) or _takes_model(function) or self._computes_loss(function)
         ):
@@ -204,12 +208,18 @@ class Heats:
 
     def is_seldom(self, function: Function) -> bool:
         """Whether it is called now and then: by its name, and where it holds the loop of steps."""
-        if isinstance(function.node, ast.Module) or SELDOM.search(function.last_name):
+        if isinstance(function.node, ast.Module) or _is_called_seldom(function.last_name):
             return True
         return _sets_property(function) or any(loop.has_backward for loop in function.loops)
 
     def prepares_data(self, function: Function) -> bool:
         """Whether it is part of a data set, of what makes a batch of samples, or of a transform."""
+        known = self._preparing.get(id(function))
+        if known is None:
+            known = self._preparing[id(function)] = self._prepares(function)
+        return known
+
+    def _prepares(self, function: Function) -> bool:
         owner = function.owner
         if owner is not None and (
             owner.name.endswith("Dataset")
@@ -333,6 +343,30 @@ class Heats:
         if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
         return any(FEW.search(each.lower()) for each in _names(over))
+
+
+@lru_cache(maxsize=10_000)
+def _says_nothing(name: str) -> bool:
+    """Whether a function's name leaves it open how often it runs, whatever its class."""
+    return (
+        name not in TELLING
+        and not name.startswith("forward")
+        and not any(each.search(name) for each in TELLING_PATTERNS)
+    )
+
+
+TELLING = (
+    STEP_FUNCTIONS | OF_TRAINERS | COUNTED | SAMPLE_FUNCTIONS | {"get", "__next__", "__call__"}
+)
+TELLING_PATTERNS = (
+    LOSSES, STEP_NAMES, HOOKS, MAKES_BATCH, COLLATE, DRAWS, FOLLOWS, UPDATES,
+)  # fmt: skip
+"""All that ``Heats.of_role`` looks for in a name."""
+
+
+@lru_cache(maxsize=10_000)
+def _is_called_seldom(name: str) -> bool:
+    return SELDOM.search(name) is not None
 
 
 def collates(function: Function) -> bool:

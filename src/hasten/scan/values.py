@@ -29,6 +29,8 @@ DEPTH = 24
 """Names that are followed one after the other."""
 MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.", "sklearn.", "cv2.")
 """Functions of these are no methods."""
+NUMBERS = ("len", "int", "float", "bool", "abs", "round")
+"""Functions of Python that give a number."""
 MODULE_BASES = ("Module", "LightningModule", "PreTrainedModel", "ModuleList", "Sequential")
 
 
@@ -47,18 +49,19 @@ class Values:
             return UNKNOWN
         if isinstance(node, ast.Constant):
             return _of_constant(node)
-        key = id(node), id(function)
+        place = id(node)
+        key = place, id(function)
         known = self._known.get(key)
         if known is not None:
             return known
-        if id(node) in self._following or len(self._following) > DEPTH:
+        following = self._following
+        if place in following or len(following) > DEPTH:
             return UNKNOWN
-        self._following.add(id(node))
+        following.add(place)
         try:
-            found = self._find(node, function)
+            found = self._known[key] = self._find(node, function)
         finally:
-            self._following.discard(id(node))
-        self._known[key] = found
+            following.discard(place)
         return found
 
     def is_module(self, owner: Class) -> bool:
@@ -477,6 +480,8 @@ class Values:
         return binding.how == "item" and last_name(binding.value) in vocabulary.BATCHES
 
     def _of_named_call(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
+        if dotted in NUMBERS:
+            return NUMBER
         module, _, last = dotted.rpartition(".")
         if (
             module in vocabulary.TORCH
@@ -521,8 +526,6 @@ class Values:
             return Value("file")
         if dotted.startswith(("torch.nn.", "torchaudio.transforms.")):
             return Value("module")
-        if dotted in ("len", "int", "float", "bool", "abs", "round"):
-            return NUMBER
         if dotted in ("str", "repr"):
             return Value("text")
         if dotted in ("list", "tuple", "sorted", "reversed", "set"):
@@ -765,7 +768,10 @@ def _draws_number(node: ast.Call, name: str) -> bool:
 def _of_constant(node: ast.Constant) -> Value:
     if node.value is None:
         return NONE
-    return Value("text") if isinstance(node.value, str | bytes) else NUMBER
+    return TEXT if isinstance(node.value, (str, bytes)) else NUMBER
+
+
+TEXT = Value("text")
 
 
 def _of_key(held: ast.expr, key: object) -> Value:

@@ -159,7 +159,9 @@ def train(model, loader, optimizer):
         return name in ("equal", "allclose") or (name in FINITE and not look.is_of_torch(part))
 
 
-ARE = ast.Is | ast.IsNot | ast.In | ast.NotIn
+ARE = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+ASKED_OF_TYPES = ("isinstance", "issubclass", "hasattr", "callable")
+"""Functions of Python that no tensor comes from."""
 
 
 def _parts(test: ast.expr) -> Iterator[ast.expr]:
@@ -192,4 +194,6 @@ def _may_be_tensor(part: ast.expr) -> bool:
     """Plain names are mostly flags: a tensor of many values cannot be one."""
     if isinstance(part, ast.Compare):
         return not isinstance(part.ops[0], ARE)
-    return isinstance(part, ast.Call | ast.Subscript)
+    if isinstance(part, ast.Call):
+        return not isinstance(part.func, ast.Name) or part.func.id not in ASKED_OF_TYPES
+    return isinstance(part, ast.Subscript)
