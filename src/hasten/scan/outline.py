@@ -199,6 +199,8 @@ class Outline:
 
     def dotted(self, node: ast.AST) -> str:
         """``F.relu`` as "torch.nn.functional.relu"; empty for what is no plain name."""
+        if isinstance(node, ast.Name):
+            return self.imports.get(node.id, node.id)
         after = ""
         while isinstance(node, ast.Attribute):
             after = f".{node.attr}{after}"

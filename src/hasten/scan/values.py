@@ -151,8 +151,10 @@ class Values:
         """What gave the name its value, and in which function; a parameter has no binding."""
         scope: Function | None = function
         while scope is not None:
-            bindings = scope.bindings.get(name, ())
-            binding = _latest(bindings, line if scope is function else 1 << 30)
+            bindings = scope.bindings.get(name)
+            binding = (
+                _latest(bindings, line if scope is function else 1 << 30) if bindings else None
+            )
             if binding is not None and not (
                 name in scope.parameters and scope is function and _is_later(binding, line)
             ):
@@ -843,7 +845,7 @@ def _is_later(binding: Binding, line: int) -> bool:
     return binding.within is None and binding.line >= line
 
 
-def _latest(bindings: "list[Binding] | tuple[()]", line: int) -> Binding | None:
+def _latest(bindings: list[Binding], line: int) -> Binding | None:
     """The last above the line; where there is none, the first below it: of a loop's last turn.
     What a comprehension binds is seen only in it, and there before all else."""
     latest = first = None
