@@ -19,9 +19,7 @@ def same_above(call: ast.Call, site: Site, look: Look) -> list[Site]:
     return [
         each
         for each in site.function.calls
-        if each.node.lineno < call.lineno
-        and called_name(each.node) == name
-        and look.source(each.node) == said
+        if each.node.lineno < call.lineno and each.called == name and look.source(each.node) == said
     ]
 
 
@@ -30,10 +28,7 @@ def gives_the_same(earlier: Site, site: Site) -> bool:
     if earlier.loop is not site.loop or not _stands_in(earlier.block, site.block):
         return False
     between = range(earlier.statement.lineno, site.node.lineno)
-    if any(
-        each.node.lineno in between and called_name(each.node) in CHANGES
-        for each in site.function.calls
-    ):
+    if any(each.node.lineno in between and each.called in CHANGES for each in site.function.calls):
         return False
     given = {name for each in (*earlier.node.args, earlier.node.func) for name in names(each)}
     return not any(

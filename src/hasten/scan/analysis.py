@@ -129,15 +129,11 @@ class Rules:
     by_call: dict[str, list[Rule]]
     by_node: dict[type[ast.AST], list[Rule]]
     by_write: dict[str, list[Rule]]
-    mentioning: list[Rule]
-    """Those that a word gives away."""
 
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> "Rules":
-        found = cls({}, {}, {}, [])
+        found = cls({}, {}, {})
         for rule in rules:
-            if rule.mentions:
-                found.mentioning.append(rule)
             for name in rule.calls:
                 found.by_call.setdefault(name, []).append(rule)
             for node in rule.nodes:
@@ -159,14 +155,19 @@ def analyse_content(content: bytes, rules: Rules) -> Analysis:
 def analyse(text: str, rules: Rules) -> Analysis:
     try:
         with _without_collecting():
-            found = outline(_parse(text), rules.by_call, rules.by_node, rules.by_write)
-            analysis = _analyse(found, text, rules)
-            found.release()
-        return analysis
+            return _read(text, rules)
     except UnreadableError as error:
         return _unread(str(error))
     except (RecursionError, MemoryError):
         return _unread("its expressions are nested too deeply to be read")
+
+
+def _read(text: str, rules: Rules) -> Analysis:
+    """A function of its own: with its end the tree is gone, before garbage is looked for again."""
+    found = outline(_parse(text), rules.by_call, rules.by_node, rules.by_write)
+    analysis = _analyse(found, text, rules)
+    found.release()
+    return analysis
 
 
 @contextmanager
@@ -200,7 +201,10 @@ def _unread(failure: str) -> Analysis:
 def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     look = Look(found, text)
     has_torch = _has_torch(found, text)
-    out = {rule for rule in rules.mentioning if not any(word in text for word in rule.mentions)}
+    met = {rule for rule in _met(found, rules) if has_torch or not rule.needs_torch}
+    out = {
+        rule for rule in met if rule.mentions and not any(word in text for word in rule.mentions)
+    }
     numbers = {id(function): number for number, function in enumerate(found.functions)}
     unique: dict[tuple[str, int], Candidate] = {}
     for each in sorted(
@@ -214,11 +218,7 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
         candidates=tuple(unique.values()),
         has_torch=has_torch,
         ignored=ignored_in(text),
-        met=tuple(
-            sorted(
-                rule.code for rule in _met(found, rules) - out if has_torch or not rule.needs_torch
-            )
-        ),
+        met=tuple(sorted(rule.code for rule in met - out)),
     )
 
 
@@ -229,11 +229,11 @@ def _candidates(
     has_torch: bool,
 ) -> Iterator[Candidate]:
     for sites, rules in asked:
-        narrowed: dict[tuple[bool, tuple[type[ast.expr], ...]], list[Site]] = {}
+        narrowed: dict[tuple[object, ...], list[Site]] = {}
         for rule in rules:
             if rule.needs_torch and not has_torch:
                 continue
-            key = rule.in_loops, rule.assigned
+            key = rule.in_loops, rule.assigned, rule.indexed, rule.compared
             if key not in narrowed:
                 narrowed[key] = _narrowed(sites, rule)
             try:
@@ -250,8 +250,13 @@ def _candidates(
 def _narrowed(sites: list[Site], rule: Rule) -> list[Site]:
     if rule.in_loops:
         sites = [site for site in sites if site.loop is not None]
-    if rule.assigned and sites and isinstance(sites[0].node, ast.Assign | ast.Expr):
-        sites = [site for site in sites if site.node.value.__class__ in rule.assigned]
+    kind = sites[0].node.__class__ if sites else None
+    if rule.assigned and kind in (ast.Assign, ast.Expr):
+        return [site for site in sites if site.node.value.__class__ in rule.assigned]
+    if rule.indexed and kind is ast.Subscript:
+        return [site for site in sites if site.node.slice.__class__ in rule.indexed]
+    if rule.compared and kind is ast.Compare:
+        return [site for site in sites if site.node.ops[0].__class__ in rule.compared]
     return sites
 
 
@@ -344,13 +349,14 @@ def _defined(function: Function, look: Look, has_torch: bool) -> Defined:
 def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called, ...]:
     """Each callee once a function, where it is called most often."""
     hottest: dict[tuple[int, str, str, bool], Called] = {}
+    of_loop, is_rare = look.heats.of_loop, look.is_rare
     for function in found.functions:
         caller = numbers[id(function)]
         for site in function.calls:
             callees = _callees(site, found)
             if not callees:
                 continue
-            local, rare = look.local(site), look.is_rare(site)
+            local, rare = of_loop(site.loop), is_rare(site)
             for kind, name in callees:
                 key = caller, kind, name, rare
                 known = hottest.get(key)
@@ -385,7 +391,11 @@ def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     function = site.function
     callee = _callee(call.func, function, found)
     callees = [] if callee is None else [callee]
-    for each in (*call.args, *(word.value for word in call.keywords)):
+    for each in call.args:
+        if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
+            callees.append(callee)
+    for word in call.keywords:
+        each = word.value
         if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
             callees.append(callee)
     if call.func.__class__ is ast.Name and call.func.id == "map" and call.args:

@@ -9,8 +9,10 @@ import ast
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
+from hasten.scan.nodes import parts_of
 from hasten.scan.outline import COMPREHENSIONS, STEPS, Class, Function, Loop, Outline, Site
 from hasten.scan.trace import last_name
 from hasten.scan.values import Values
@@ -52,6 +54,9 @@ STEP_WORDS = re.compile(
 BATCH = re.compile(
     r"(^|_)(mini_?)?batch$|^batch(ed)?_(data|dict|x|inputs|idx|index|id|i|num|number|no)$|^i_?batch$"
 )
+STEPPED = re.compile("env|optim")
+"""What is called that has a ``step`` for each of a loop's."""
+OF_LOADERS = re.compile(r"(data)?loader|_dl$|^dl$|batches$|minibatches|data_?iter")
 FEW = re.compile(
     r"layers?$|blocks?$|modules?$|stages?|convs?$|children|parameters|param_groups|optimizers?$"
     r"|schedulers?$|keys$|metrics?|callbacks?$|heads?$|losses$|loss_|tasks?$|levels?$|scales?$"
@@ -132,17 +137,20 @@ class Heats:
         self._outline, self._values = outline, values
         self._of_loops: dict[int, Heat | None] = {}
         self._locals: dict[int, Local] = {}
+        self._preparing: dict[int, bool] = {}
 
     def of_role(self, function: Function) -> Heat:
         """What a function's name and class say, before it is known who calls it."""
         name, owner = function.last_name, function.owner
         if isinstance(function.node, ast.Module):
             return Heat.ONCE
+        if _says_nothing(name):
+            return Heat.STEP if trains(function) or self._updates(function) else Heat.ONCE
         if LOSSES.search(name) and (
             _takes_batch(function) or _takes_model(function) or self._computes_loss(function)
         ):
             return Heat.STEP
-        if trains(function) or any(map(self._is_update, function.calls)):
+        if trains(function) or self._updates(function):
             return Heat.STEP
         if name.startswith("forward") or name in STEP_FUNCTIONS or STEP_NAMES.search(name):
             return Heat.STEP
@@ -169,6 +177,9 @@ class Heats:
         if _updates_weights(function):
             return Heat.STEP
         return Heat.ONCE
+
+    def _updates(self, function: Function) -> bool:
+        return "step" in function.called and any(map(self._is_update, function.calls))
 
     def _is_update(self, site: Site) -> bool:
         """``optimizer.step()``, or ``scaler.step(optimizer)``, outside of all loops."""
@@ -197,12 +208,18 @@ class Heats:
 
     def is_seldom(self, function: Function) -> bool:
         """Whether it is called now and then: by its name, and where it holds the loop of steps."""
-        if isinstance(function.node, ast.Module) or SELDOM.search(function.last_name):
+        if isinstance(function.node, ast.Module) or _is_called_seldom(function.last_name):
             return True
         return _sets_property(function) or any(loop.has_backward for loop in function.loops)
 
     def prepares_data(self, function: Function) -> bool:
         """Whether it is part of a data set, of what makes a batch of samples, or of a transform."""
+        known = self._preparing.get(id(function))
+        if known is None:
+            known = self._preparing[id(function)] = self._prepares(function)
+        return known
+
+    def _prepares(self, function: Function) -> bool:
         owner = function.owner
         if owner is not None and (
             owner.name.endswith("Dataset")
@@ -277,7 +294,7 @@ class Heats:
         if not isinstance(called, ast.Name | ast.Attribute):
             return False
         if isinstance(called, ast.Attribute) and called.attr == "step":
-            return bool(re.search("env|optim", " ".join(_names(called.value)).lower()))
+            return bool(STEPPED.search(" ".join(_names(called.value)).lower()))
         last = called.id if isinstance(called, ast.Name) else called.attr
         if not last.islower():
             return False
@@ -293,9 +310,7 @@ class Heats:
         if self._values.of(over, function).kind == "loader":
             return True
         first = _names(over)[:1] or [""]
-        return bool(
-            re.search(r"(data)?loader|_dl$|^dl$|batches$|minibatches|data_?iter", first[0].lower())
-        )
+        return bool(OF_LOADERS.search(first[0].lower()))
 
     def goes_over_batches(self, loop: Loop) -> bool:
         """Whether what it goes over or its target says that it takes the batches of a data set."""
@@ -328,6 +343,29 @@ class Heats:
         if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
         return any(FEW.search(each.lower()) for each in _names(over))
+
+
+@lru_cache(maxsize=10_000)
+def _says_nothing(name: str) -> bool:
+    """Whether a function's name leaves it open how often it runs, whatever its class."""
+    return name not in TELLING and not name.startswith("forward") and not ANY_TELLING.search(name)
+
+
+TELLING = (
+    STEP_FUNCTIONS | OF_TRAINERS | COUNTED | SAMPLE_FUNCTIONS | {"get", "__next__", "__call__"}
+)
+ANY_TELLING = re.compile(
+    "|".join(
+        f"(?:{each.pattern})"
+        for each in (LOSSES, STEP_NAMES, HOOKS, MAKES_BATCH, COLLATE, DRAWS, FOLLOWS, UPDATES)
+    )
+)
+"""All that ``Heats.of_role`` looks for in a name."""
+
+
+@lru_cache(maxsize=10_000)
+def _is_called_seldom(name: str) -> bool:
+    return SELDOM.search(name) is not None
 
 
 def collates(function: Function) -> bool:
@@ -365,7 +403,9 @@ def _sets_property(function: Function) -> bool:
 
 def trains(function: Function) -> bool:
     """Whether it goes back through a model, and not in a loop of its own."""
-    return any(site.loop is None and _is_backward(site.node.func) for site in function.calls)
+    return not STEPS.isdisjoint(function.called) and any(
+        site.loop is None and _is_backward(site.node.func) for site in function.calls
+    )
 
 
 def _is_backward(called: ast.expr) -> bool:
@@ -442,6 +482,6 @@ def _names(node: ast.AST) -> list[str]:
                 found.append(each.attr)
                 below.append(each.value)
             elif each.__class__ is not ast.Constant:
-                below += ast.iter_child_nodes(each)
+                below += parts_of(each)
         level = below
     return found

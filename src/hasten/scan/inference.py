@@ -49,14 +49,19 @@ def only_infers(function: Function) -> bool:
         return False
     if not INFERS.search(name.lower()) and not _evaluates(function):
         return False
-    if any(called_name(each.node) in NEED_GRADIENTS for each in function.calls):
+    if not NEED_GRADIENTS.isdisjoint(function.called):
         return False
     return not any(_takes_gradients(each) for each in _own_methods(function))
 
 
 def _evaluates(function: Function) -> bool:
     """Whether it sets a model to evaluate, and goes over something."""
-    return bool(function.loops) and any(is_set_to_evaluate(each.node) for each in function.calls)
+    if not function.loops or SET_TO_EVALUATE.isdisjoint(function.called):
+        return False
+    return any(is_set_to_evaluate(each.node) for each in function.calls)
+
+
+SET_TO_EVALUATE = words("eval train")
 
 
 def is_set_to_evaluate(call: ast.Call) -> bool:
@@ -79,7 +84,7 @@ def _is_check(function: Function) -> bool:
 
 
 def _takes_gradients(function: Function) -> bool:
-    return any(called_name(each.node) in TAKE_GRADIENTS for each in function.calls)
+    return not TAKE_GRADIENTS.isdisjoint(function.called)
 
 
 def _own_methods(function: Function) -> list[Function]:
@@ -88,7 +93,7 @@ def _own_methods(function: Function) -> list[Function]:
     found = [function]
     for caller in found:  # which grows on the way
         for each in caller.calls:
-            own = methods.get(called_name(each.node))
+            own = methods.get(each.called)
             if own is not None and own not in found and is_own_attribute(each.node.func):
                 found.append(own)
     return found[1:]
@@ -105,7 +110,7 @@ def asks_model(call: ast.Call, function: Function, look: Look) -> bool:
     if last_name(held) != "self":
         return look.values.of(held, function).kind == "module"
     own = function.owner.methods.get(name) if function.owner is not None else None
-    return own is None or not any(called_name(each.node) in DROPS for each in own.calls)
+    return own is None or own.called.isdisjoint(DROPS)
 
 
 def asked_in(loop: Loop, look: Look) -> Iterator[ast.Call]:
@@ -125,14 +130,14 @@ def evaluates(loop: Loop, look: Look) -> bool:
     name = function.last_name
     if HOOKS.match(name) or LOSSES.search(name) or _is_check(function):
         return False
-    called = {called_name(each.node) for each in calls_in(loop)}
+    called = {each.called for each in calls_in(loop)}
     if called.isdisjoint(NUMBERS) or not called.isdisjoint(NEED_GRADIENTS):
         return False
     if any(EVALUATION.search(each.lower()) for each in _header_names(loop)):
         return not any(_goes_back_after(each, loop) for each in function.calls)
     if TRAINS.search(name.lower()) or "optim" in look.text_of(function):
         return False
-    return not any(called_name(each.node) in NEED_GRADIENTS for each in function.calls)
+    return NEED_GRADIENTS.isdisjoint(function.called)
 
 
 def _header_names(loop: Loop) -> Iterator[str]:
@@ -144,9 +149,7 @@ def _header_names(loop: Loop) -> Iterator[str]:
 def _goes_back_after(site: Site, loop: Loop) -> bool:
     """Whether gradients are taken of what the loop leaves behind."""
     return (
-        called_name(site.node) in TAKE_GRADIENTS
-        and site.loop is loop.outer
-        and site.node.lineno > loop.line
+        site.called in TAKE_GRADIENTS and site.loop is loop.outer and site.node.lineno > loop.line
     )
 
 
@@ -201,5 +204,5 @@ def _callers(function: Function, look: Look) -> Iterator[Site]:
     name = function.last_name
     for other in look.outline.functions:
         for each in other.calls:
-            if called_name(each.node) == name and root_name(each.node) is not None:
+            if each.called == name and root_name(each.node) is not None:
                 yield each

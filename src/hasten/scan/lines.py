@@ -25,7 +25,7 @@ class Lines:
         if "\r" in self.text:
             return [0, *(each.end() for each in LINE_END.finditer(self.text))]
         lengths = accumulate(map(len, self.text.split("\n")[:-1]))
-        return [0, *(before + ends for ends, before in enumerate(lengths, 1))]
+        return [0, *[before + ends for ends, before in enumerate(lengths, 1)]]
 
     def newline(self, offset: int) -> str:
         """How the line ends; the last one as the one above it does."""

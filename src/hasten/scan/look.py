@@ -139,7 +139,7 @@ class Look:
 
     def calls_in(self, function: Function, *names: str) -> Iterator[Site]:
         """Calls by the last part of what is called, in the order of the file."""
-        found = [each for each in function.calls if called_name(each.node) in names]
+        found = [each for each in function.calls if each.called in names]
         return iter(sorted(found, key=lambda each: (each.node.lineno, each.node.col_offset)))
 
     def lines_of(self, node: ast.AST) -> str:
@@ -165,9 +165,13 @@ class Look:
     def is_rare(self, site: Site) -> bool:
         """Whether an ``if`` lets it run only now and then: every so many steps, or to log; also
         whether it only prepares an error."""
-        if isinstance(site.statement, ast.Raise | ast.Assert):
+        if isinstance(site.statement, ERRORS):
             return isinstance(site.statement, ast.Raise)
-        return site.block is not None and self._runs_rarely(site.block, site)
+        block = site.block
+        if block is None:
+            return False
+        known = self._rare.get(id(block))
+        return self._runs_rarely(block, site) if known is None else known
 
     def _runs_rarely(self, block: Block, site: Site) -> bool:
         known = self._rare.get(id(block))
@@ -235,6 +239,7 @@ class Look:
         )
 
 
+ERRORS = (ast.Raise, ast.Assert)
 FINITE = ("isnan", "isinf", "isfinite")
 
 
@@ -243,9 +248,10 @@ def _asked(test: ast.expr) -> Iterator[ast.AST]:
     open_: list[ast.AST] = [test]
     while open_:
         each = open_.pop()
-        match each:
-            case ast.Compare(ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
-                continue
+        if isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.IsNot):
+            match each:
+                case ast.Compare(ops=[_], comparators=[ast.Constant(value=None)]):
+                    continue
         yield each
         open_ += parts_of(each)
 
@@ -349,9 +355,12 @@ def gives_booleans(node: ast.Compare | ast.Call) -> bool:
 
 def called_name(node: ast.AST | None) -> str:
     """``item`` of ``x.item()``; empty for a call of what another call gives, and for no call."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-            return name
+    if isinstance(node, ast.Call):
+        called = node.func
+        if isinstance(called, ast.Attribute):
+            return called.attr
+        if isinstance(called, ast.Name):
+            return called.id
     return ""
 
 
@@ -421,8 +430,7 @@ def is_said_above(site: Site) -> bool:
     """Whether another call of the name stands on an earlier line of the statement: one that waits
     waits for this one too."""
     first, here = site.statement.lineno, site.node.lineno
-    name = called_name(site.node)
+    name = site.called
     return first < here and any(
-        first <= each.node.lineno < here and called_name(each.node) == name
-        for each in site.function.calls
+        first <= each.node.lineno < here and each.called == name for each in site.function.calls
     )

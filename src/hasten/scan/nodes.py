@@ -3,20 +3,38 @@
 import ast
 from collections.abc import Iterator
 
+from hasten.scan.vocabulary import words
+
 WITHOUT_PARTS = frozenset((ast.Name, ast.Constant))
-CONTEXTS = frozenset((ast.Load, ast.Store, ast.Del))
+NO_NODES = words(
+    "ctx id attr arg name asname module level kind conversion type_comment tag is_async simple"
+    " rest kwd_attrs"
+)
+"""Fields that hold text, a number, or whether a name is read or written."""
+PARTS: dict[type[ast.AST], tuple[str, ...]] = {
+    kind: ()
+    if kind in WITHOUT_PARTS
+    else tuple(name for name in kind._fields if name not in NO_NODES)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+"""In which fields of each kind other nodes stand."""
+WITH_OTHERS = frozenset(("keys", "kw_defaults", "names"))
+"""Lists in which something else may stand beside nodes: the key of ``**more`` is None."""
 
 
 def parts_of(node: ast.AST) -> list[ast.AST]:
     """``ast.iter_child_nodes`` without what tells only whether a name is read or written."""
     found: list[ast.AST] = []
-    if node.__class__ not in WITHOUT_PARTS:
-        for name in node._fields:
-            part = getattr(node, name, None)
-            if part.__class__ is list:
-                found += [one for one in part if isinstance(one, ast.AST)]
-            elif isinstance(part, ast.AST) and part.__class__ not in CONTEXTS:
+    for name in PARTS[node.__class__]:
+        part = getattr(node, name)
+        if part.__class__ is not list:
+            if isinstance(part, ast.AST):
                 found.append(part)
+        elif name in WITH_OTHERS:
+            found += [one for one in part if isinstance(one, ast.AST)]
+        else:
+            found += part
     return found
 
 

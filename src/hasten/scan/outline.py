@@ -67,11 +67,13 @@ class Function:
     loops: list["Loop"] = field(default_factory=list)
     returns: list[ast.expr] = field(default_factory=list)
     calls: list["Site"] = field(default_factory=list)
+    called: set[str] = field(default_factory=set)
+    """The last parts of the names of all that it calls."""
     is_generator: bool = False
+    last_name: str = field(init=False)
 
-    @property
-    def last_name(self) -> str:
-        return self.name.rpartition(".")[2]
+    def __post_init__(self) -> None:
+        self.last_name = self.name.rpartition(".")[2]
 
 
 class Block(Struct, eq=False, gc=False):
@@ -149,6 +151,8 @@ class Site(Struct, eq=False, gc=False):
     loop: Loop | None
     """The innermost one of the same function."""
     block: Block | None
+    called: str = ""
+    """Of a call: ``item`` of ``x.item()``; empty where it calls what another call gives."""
 
 
 @dataclass(eq=False, slots=True)
@@ -195,6 +199,8 @@ class Outline:
 
     def dotted(self, node: ast.AST) -> str:
         """``F.relu`` as "torch.nn.functional.relu"; empty for what is no plain name."""
+        if isinstance(node, ast.Name):
+            return self.imports.get(node.id, node.id)
         after = ""
         while isinstance(node, ast.Attribute):
             after = f".{node.attr}{after}"

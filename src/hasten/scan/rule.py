@@ -55,6 +55,10 @@ class Rule(ABC):
     looks at few."""
     assigned: ClassVar[tuple[type[ast.expr], ...]] = ()
     """Of a rule that looks at assignments: what the value of one must be; all if empty."""
+    indexed: ClassVar[tuple[type[ast.expr], ...]] = ()
+    """Of a rule that looks at subscripts: what the index of one must be; all if empty."""
+    compared: ClassVar[tuple[type[ast.cmpop], ...]] = ()
+    """Of a rule that looks at comparisons: what the first operator must be; all if empty."""
     in_loops: ClassVar[bool] = False
     """Whether only what stands in a loop of its function is looked at."""
     least: ClassVar[Heat] = Heat.STEP

@@ -426,7 +426,7 @@ def runs_for_each(function: Function, look: Look) -> bool:
     name = function.last_name
     for other in look.outline.functions:
         for site in other.calls:
-            called = called_name(site.node)
+            called = site.called
             if called == name:
                 if site.loop is not None and not look.heats.goes_over_few(site.loop):
                     return True

@@ -88,8 +88,11 @@ class Parameters:
     def _calls_of(self, function: Function) -> list[Site]:
         if self._sites is None:
             self._sites = {}
+            own = {each.last_name for each in self._outline.functions}
             for each in self._outline.functions:
                 for site in each.calls:
+                    if site.called not in own:
+                        continue
                     called = site.node.func
                     if isinstance(called, ast.Name):
                         self._sites.setdefault(called.id, []).append(site)

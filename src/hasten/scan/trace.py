@@ -106,7 +106,10 @@ def derived(loop: Loop, source: str) -> set[str]:
 def calls_in(loop: Loop) -> Iterator[Site]:
     """The calls of a loop's body and of the loops in it."""
     for site in loop.function.calls:
-        if site.loop is not None and any(each is loop for each in site.loop.outwards()):
+        around = site.loop
+        while around is not None and around is not loop:
+            around = around.outer
+        if around is not None:
             yield site
 
 

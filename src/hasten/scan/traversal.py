@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
 
+from hasten.scan.nodes import PARTS
 from hasten.scan.outline import (
     COMPREHENSIONS,
     STEPS,
@@ -209,6 +210,9 @@ class _Reader:
             dot = "" if module.endswith(".") or not module else "."
             self.found.imports[each.asname or each.name] = f"{module}{dot}{each.name}"
 
+    def _evaluate(self, node: ast.Expr) -> None:
+        self._expression(node.value, node)
+
     def _return(self, node: ast.Return) -> None:
         if node.value is not None:
             self._function.returns.append(node.value)
@@ -236,7 +240,9 @@ class _Reader:
                     self._bind(each, value, "loop" if how == "loop" else "item", (*path, number))
         elif isinstance(target, ast.Attribute):
             if target.attr in self._wanted_writes:
-                self.found.writes.setdefault(target.attr, []).append(self._site(target))
+                statement = self._statement
+                site = Site(target, statement, statement, self._function, self._loop, self._block)
+                self.found.writes.setdefault(target.attr, []).append(site)
             owner = self._function.owner
             if (
                 owner is not None
@@ -271,12 +277,11 @@ class _Reader:
         while stack:
             node, parent = stack.pop()
             kind = node.__class__
-            if kind in _LEAVES:
-                continue
             if kind in wanted:
                 self._note(node, parent)
             if kind is ast.Attribute:
-                stack.append((node.value, node))
+                if node.value.__class__ not in _LEAVES:
+                    stack.append((node.value, node))
             elif kind is ast.Call:
                 self._call(node, parent, stack)
             elif kind in _COMPREHENDS:
@@ -284,12 +289,11 @@ class _Reader:
             elif kind is ast.Lambda:
                 self._lambda(node)
             else:
-                for name in _PARTS.get(kind) or node._fields:
+                for name in _PARTS[kind]:
                     value = getattr(node, name)
                     if value.__class__ is list:
-                        for each in value:
-                            stack.append((each, node))
-                    elif isinstance(value, ast.AST):
+                        stack += [(each, node) for each in value if each.__class__ not in _LEAVES]
+                    elif value.__class__ not in _LEAVES:
                         stack.append((value, node))
                 if kind is ast.NamedExpr:
                     self._bind(node.target, node.value, "value")
@@ -300,14 +304,17 @@ class _Reader:
         function = node.func
         if isinstance(function, ast.Attribute):
             name = function.attr
-            stack.append((function.value, function))
+            if function.value.__class__ not in _LEAVES:
+                stack.append((function.value, function))
         elif isinstance(function, ast.Name):
             name = function.id
         else:
             name = ""
             stack.append((function, node))
-        site = Site(node, parent, self._statement, self._function, self._loop, self._block)
-        self._function.calls.append(site)
+        within = self._function
+        site = Site(node, parent, self._statement, within, self._loop, self._block, name)
+        within.calls.append(site)
+        within.called.add(name)
         if name in self._wanted_calls:
             self.found.calls.setdefault(name, []).append(site)
         if name.endswith(self._wanted_endings):
@@ -319,9 +326,11 @@ class _Reader:
             if name in STEPS:
                 self._loop.has_backward = True
         for each in node.args:
-            stack.append((each, node))
+            if each.__class__ not in _LEAVES:
+                stack.append((each, node))
         for word in node.keywords:
-            stack.append((word.value, node))
+            if word.value.__class__ not in _LEAVES:
+                stack.append((word.value, node))
 
     def _note_buffer(self, node: ast.Call) -> None:
         """``self.register_buffer("table", ...)`` gives ``self.table`` a value."""
@@ -366,11 +375,9 @@ class _Reader:
         self._expression(node.body, node)
 
     def _note(self, node: ast.AST, parent: ast.AST) -> None:
-        self.found.nodes.setdefault(node.__class__, []).append(self._site(node, parent))
-
-    def _site(self, node: ast.AST, parent: ast.AST | None = None) -> Site:
         statement = self._statement
-        return Site(node, parent or statement, statement, self._function, self._loop, self._block)
+        site = Site(node, parent, statement, self._function, self._loop, self._block)
+        self.found.nodes.setdefault(node.__class__, []).append(site)
 
 
 def _lines(node: ast.expr) -> tuple[int, int]:
@@ -391,19 +398,11 @@ def _last_line(target: ast.Name, value: ast.expr | None, how: How) -> int:
 _COMPREHENDS = frozenset(COMPREHENSIONS)
 _LEAVES = frozenset((ast.Name, ast.Constant, type(None)))
 """In which nothing else stands; the key of ``**more`` in a dict is None."""
-_PARTS: dict[type[ast.AST], tuple[str, ...]] = {
-    ast.BinOp: ("left", "right"),
-    ast.UnaryOp: ("operand",),
-    ast.BoolOp: ("values",),
-    ast.Compare: ("left", "comparators"),
-    ast.Subscript: ("value", "slice"),
-    ast.Slice: ("lower", "upper", "step"),
-    ast.Tuple: ("elts",),
-    ast.List: ("elts",),
-    ast.Starred: ("value",),
-    ast.FormattedValue: ("value", "format_spec"),
+_PARTS = {
+    kind: tuple(each for each in parts if each not in ("op", "ops"))
+    for kind, parts in PARTS.items()
 }
-"""Where expressions stand in the most frequent kinds; of others all fields are looked at."""
+"""Where expressions stand in others."""
 _STATEMENTS: dict[type[ast.stmt], Callable[[_Reader, Any], None]] = {
     ast.FunctionDef: _Reader._define,
     ast.AsyncFunctionDef: _Reader._define,
@@ -423,4 +422,5 @@ _STATEMENTS: dict[type[ast.stmt], Callable[[_Reader, Any], None]] = {
     ast.Import: _Reader._import,
     ast.ImportFrom: _Reader._import_from,
     ast.Return: _Reader._return,
+    ast.Expr: _Reader._evaluate,
 }

@@ -124,9 +124,9 @@ def goes_over_rows(over: ast.expr, site: Site, look: Look) -> bool:
         over = over.args[0]
     is_zip = isinstance(over, ast.Call) and called_name(over) == "zip"
     together = over.args if is_zip else [over]  # type: ignore[attr-defined]
-    if any(look.value(each, site).kind in ("module", "dataset", "loader") for each in together):
-        return False
     if not all(_may_be_many(name) and "list" not in name for name in _all_names(over)):
+        return False
+    if any(look.value(each, site).kind in ("module", "dataset", "loader") for each in together):
         return False
     return any(_has_rows(each, site, look) for each in together)
 
@@ -233,7 +233,7 @@ def _is_named_count(node: ast.expr) -> bool:
 
 
 def _may_be_many(name: str) -> bool:
-    return not any(each.search(name) for each in (FEW_THINGS, NO_SAMPLES, MOMENTS))
+    return not (FEW_THINGS.search(name) or NO_SAMPLES.search(name) or MOMENTS.search(name))
 
 
 def _is_first_of_shape(node: ast.Name, function: Function, look: Look) -> bool:

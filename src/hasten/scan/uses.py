@@ -28,7 +28,9 @@ OF_TWO = words("matmul mm bmm mul add sub div dot maximum minimum eq where cosin
 
 def tensor_parameters(function: Function, outline: Outline) -> frozenset[str]:
     parameters, bindings = function.parameters, function.bindings
-    found = set()
+    found: set[str] = set()
+    if not parameters:
+        return frozenset()
     for site in function.calls:
         called = site.node.func
         if isinstance(called, ast.Attribute):
@@ -69,7 +71,11 @@ def _tensors_of(
         return [] if isinstance(called.value, ast.Name) else list(_reduced(called.value))
     if called.attr in ASKED and _is_telling(called, call) and not _is_module(called.value, outline):
         return [called.value]
-    if not isinstance(called.value, ast.Name | ast.Attribute):
+    if isinstance(called.value, ast.Name):
+        module = called.value.id
+        if outline.imports.get(module, module) not in vocabulary.TORCH:
+            return ()
+    elif not isinstance(called.value, ast.Attribute):
         return ()
     return _given_to_torch(call, called, outline)
 

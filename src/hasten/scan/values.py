@@ -29,6 +29,8 @@ DEPTH = 24
 """Names that are followed one after the other."""
 MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.", "sklearn.", "cv2.")
 """Functions of these are no methods."""
+NUMBERS = ("len", "int", "float", "bool", "abs", "round")
+"""Functions of Python that give a number."""
 MODULE_BASES = ("Module", "LightningModule", "PreTrainedModel", "ModuleList", "Sequential")
 
 
@@ -47,18 +49,19 @@ class Values:
             return UNKNOWN
         if isinstance(node, ast.Constant):
             return _of_constant(node)
-        key = id(node), id(function)
+        place = id(node)
+        key = place, id(function)
         known = self._known.get(key)
         if known is not None:
             return known
-        if id(node) in self._following or len(self._following) > DEPTH:
+        following = self._following
+        if place in following or len(following) > DEPTH:
             return UNKNOWN
-        self._following.add(id(node))
+        following.add(place)
         try:
-            found = self._find(node, function)
+            found = self._known[key] = self._find(node, function)
         finally:
-            self._following.discard(id(node))
-        self._known[key] = found
+            following.discard(place)
         return found
 
     def is_module(self, owner: Class) -> bool:
@@ -109,7 +112,7 @@ class Values:
         asked = self._asked.get(id(function))
         if asked is None:
             asked = self._asked[id(function)] = list(_asked_for_tensors(function))
-        return any(
+        return bool(asked) and any(
             name == other
             and start <= line <= end
             and (binding is None or not start <= binding.line < line)
@@ -148,8 +151,10 @@ class Values:
         """What gave the name its value, and in which function; a parameter has no binding."""
         scope: Function | None = function
         while scope is not None:
-            bindings = scope.bindings.get(name, ())
-            binding = _latest(bindings, line if scope is function else 1 << 30)
+            bindings = scope.bindings.get(name)
+            binding = (
+                _latest(bindings, line if scope is function else 1 << 30) if bindings else None
+            )
             if binding is not None and not (
                 name in scope.parameters and scope is function and _is_later(binding, line)
             ):
@@ -477,6 +482,8 @@ class Values:
         return binding.how == "item" and last_name(binding.value) in vocabulary.BATCHES
 
     def _of_named_call(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
+        if dotted in NUMBERS:
+            return NUMBER
         module, _, last = dotted.rpartition(".")
         if (
             module in vocabulary.TORCH
@@ -521,8 +528,6 @@ class Values:
             return Value("file")
         if dotted.startswith(("torch.nn.", "torchaudio.transforms.")):
             return Value("module")
-        if dotted in ("len", "int", "float", "bool", "abs", "round"):
-            return NUMBER
         if dotted in ("str", "repr"):
             return Value("text")
         if dotted in ("list", "tuple", "sorted", "reversed", "set"):
@@ -732,6 +737,8 @@ def _is_property(function: Function) -> bool:
 
 def _asked_for_tensors(function: Function) -> Iterator[tuple[str, int, int]]:
     """Names with the lines that run only where they are tensors."""
+    if "isinstance" not in function.called and "is_tensor" not in function.called:
+        return
     for site in function.calls:
         match site.node:
             case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
@@ -763,7 +770,10 @@ def _draws_number(node: ast.Call, name: str) -> bool:
 def _of_constant(node: ast.Constant) -> Value:
     if node.value is None:
         return NONE
-    return Value("text") if isinstance(node.value, str | bytes) else NUMBER
+    return TEXT if isinstance(node.value, (str, bytes)) else NUMBER
+
+
+TEXT = Value("text")
 
 
 def _of_key(held: ast.expr, key: object) -> Value:
@@ -835,7 +845,7 @@ def _is_later(binding: Binding, line: int) -> bool:
     return binding.within is None and binding.line >= line
 
 
-def _latest(bindings: "list[Binding] | tuple[()]", line: int) -> Binding | None:
+def _latest(bindings: list[Binding], line: int) -> Binding | None:
     """The last above the line; where there is none, the first below it: of a loop's last turn.
     What a comprehension binds is seen only in it, and there before all else."""
     latest = first = None

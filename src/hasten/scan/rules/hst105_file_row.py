@@ -28,6 +28,7 @@ class FileRow(Rule):
     verify = "Compare the rows of a batch of both versions."
     effort = "an hour"
     nodes = (ast.Subscript,)
+    indexed = tuple({*ast.expr.__subclasses__()} - {ast.Slice, ast.Constant})
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import h5py

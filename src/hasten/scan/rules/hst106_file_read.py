@@ -158,7 +158,7 @@ def train(model, loader, path):
                 message = f"`{look.source(site.node)}` lists the folder for each sample"
                 yield Found(site.node, message, least=Heat.ELEMENT)
             return
-        if called_name(site.node) in WHOLE:
+        if site.called in WHOLE:
             if in_dataset(site) and not _depends_on_sample(site):
                 message = f"`{look.source(site.node)}` reads the same file for each sample"
                 yield Found(site.node, message, least=Heat.ELEMENT)

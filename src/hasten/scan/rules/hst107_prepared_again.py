@@ -120,13 +120,13 @@ class Series(Dataset):
             if _is_fitted(site.node):
                 what = look.source(site.node.func)
                 yield Found(site.statement, f"`{what}` is given one sample at a time, each epoch")
-            elif MOLECULES.search(called_name(site.node)):
-                name = called_name(site.node)
+            elif MOLECULES.search(site.called):
+                name = site.called
                 yield Found(site.statement, f"`{name}` reads the same molecule again each epoch")
         if decodes(function, look):
             return
         for site in function.calls:
-            name = called_name(site.node)
+            name = site.called
             if not PREPARES.search(name) or RANDOM.search(name):
                 continue
             if self._is_own(site.node.func, look):

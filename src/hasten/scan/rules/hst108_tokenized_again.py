@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import decodes, in_dataset, runs_for_each
@@ -191,7 +191,7 @@ class Model(torch.nn.Module):
                 and look.heats.kind_of(loop) is None
                 and not look.heats.goes_over_few(loop)
             )
-        alike = look.calls_in(site.function, called_name(site.node))
+        alike = look.calls_in(site.function, site.called)
         return next(alike).node is site.node and runs_for_each(site.function, look)
 
 

@@ -54,7 +54,7 @@ def normalize(x, y):
         text = ast.dump(of)
         for other in site.function.calls:
             call = other.node
-            if other.block is not site.block or called_name(call) != called_name(site.node):
+            if other.block is not site.block or called_name(call) != site.called:
                 continue
             if _follows(site.node, call) and self._is_of(call, text, look):
                 yield Found(site.node, f"`{look.source(of)}` is sorted again for another quantile")

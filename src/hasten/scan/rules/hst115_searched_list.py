@@ -29,6 +29,7 @@ class SearchedList(Rule):
     verify = "Compare what both versions give from the same seed."
     risk = "drawing in another order gives other random numbers"
     nodes = (ast.Compare,)
+    compared = (ast.In, ast.NotIn)
     in_loops = True
     least = Heat.ONCE
     needs_torch = False
@@ -125,7 +126,7 @@ def draw(taken_set, count):
             return False
         taken = ast.dump(site.node.comparators[0])
         return any(
-            called_name(each.node) in GROWS
+            each.called in GROWS
             and isinstance(each.node.func, ast.Attribute)
             and ast.dump(each.node.func.value) == taken
             for each in site.function.calls
@@ -152,7 +153,7 @@ def draw(taken_set, count):
 def _grows(name: str, site: Site) -> bool:
     """Whether the loop appends to it."""
     return any(
-        called_name(each.node) == "append"
+        each.called == "append"
         and last_name(receiver(each.node)) == name
         and each.loop is site.loop
         for each in site.function.calls

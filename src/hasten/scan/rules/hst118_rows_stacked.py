@@ -143,7 +143,7 @@ def read(paths, model, loader):
 
     def _is_stacked(self, name: str, site: Site) -> bool:
         return any(
-            called_name(each.node) in STACKS
+            each.called in STACKS
             and each.node.lineno > site.node.lineno
             and bool(each.node.args)
             and isinstance(each.node.args[0], ast.Name)
@@ -200,7 +200,7 @@ def _ranks_row(loop: Loop, over: ast.Call, place: str, look: Look) -> bool:
     """Whether the turn sorts, ranks or sums a row of the array whose rows are counted, which
     takes an axis: ``np.argsort(-scores[i])`` of ``range(scores.shape[0])``."""
     return any(
-        called_name(each.node) in ALONG_AXIS
+        each.called in ALONG_AXIS
         and look.dotted(each.node.func).startswith(("numpy.", "np.", "torch."))
         and any(_is_of_counted(given, over, place) for given in each.node.args[:1])
         for each in loop.calls

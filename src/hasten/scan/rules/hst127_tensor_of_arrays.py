@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, assigned, called_name, is_own_attribute, is_said_above
+from hasten.scan.look import Look, assigned, is_own_attribute, is_said_above
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import names, root_name
@@ -83,7 +83,7 @@ def statistics(batch):
     def _gathers_arrays(self, name: ast.expr, site: Site, look: Look) -> bool:
         """Whether arrays are appended to it in the same function."""
         return isinstance(name, ast.Name) and any(
-            called_name(each.node) == "append"
+            each.called == "append"
             and isinstance(each.node.func, ast.Attribute)
             and isinstance(each.node.func.value, ast.Name)
             and each.node.func.value.id == name.id

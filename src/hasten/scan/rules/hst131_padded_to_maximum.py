@@ -76,7 +76,7 @@ def prepare(tokenizer, texts):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if called_name(site.node) == "len":
+        if site.called == "len":
             if self._is_first_padding(site, look):
                 yield Found(site.node, f"`{look.source(site.parent)}` pads to the longest allowed")
             return

@@ -79,7 +79,7 @@ def _is_gathered(site: Site) -> bool:
     match site.statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is site.node:
             return any(
-                called_name(each.node) == "append"
+                each.called == "append"
                 and each.loop is site.loop
                 and [last_name(given) for given in each.node.args] == [name]
                 for each in site.function.calls

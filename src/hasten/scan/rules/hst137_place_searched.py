@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, argument, called_name
+from hasten.scan.look import Look, argument
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -60,7 +60,7 @@ def _is_first(site: Site) -> bool:
     """Whether the first place that was found is taken: ``[0][0]``, of a flat result ``[0]``."""
     match site.parent:
         case ast.Subscript(slice=ast.Constant(value=0)):
-            if called_name(site.node) == "flatnonzero":
+            if site.called == "flatnonzero":
                 return True
             return any(
                 isinstance(each, ast.Subscript) and each.value is site.parent

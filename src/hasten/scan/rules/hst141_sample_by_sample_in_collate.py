@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import collates
-from hasten.scan.look import Look, called_name, is_own_attribute
+from hasten.scan.look import Look, is_own_attribute
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import loop_of, varies
@@ -56,5 +56,5 @@ class Loader:
             return
         for each in sorted(loop.calls, key=lambda each: each.node.lineno):
             if is_own_attribute(each.node.func) and varies(each.node, loop):
-                yield Found(each.node, f"`{called_name(each.node)}` is called for each sample")
+                yield Found(each.node, f"`{each.called}` is called for each sample")
                 return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import is_element
@@ -100,7 +100,7 @@ def _is_said_before(site: Site, look: Look) -> bool:
     first, here = site.statement.lineno, site.node.lineno
     return first < here and any(
         first <= each.node.lineno < here
-        and called_name(each.node) == "item"
+        and each.called == "item"
         and is_element(_read(each.node, each, look), each, look)
         for each in site.function.calls
     )

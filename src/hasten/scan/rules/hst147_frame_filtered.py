@@ -22,6 +22,7 @@ class FrameFiltered(Rule):
     )
     verify = "Compare the rows of a few values."
     nodes = (ast.Subscript,)
+    indexed = (ast.Compare, ast.Tuple)
     least = Heat.ONCE
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -70,7 +70,7 @@ def play(path):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         module = look.dotted(site.node.func).rpartition(".")[0].rpartition(".")[2]
-        if module not in MODULES or site.function.last_name == called_name(site.node):
+        if module not in MODULES or site.function.last_name == site.called:
             return
         if _is_measured(site.node, site) or _only_measured_later(site):
             yield Found(site.node, "a whole file is decoded, and only its length is used")

@@ -109,7 +109,7 @@ def _stays(data: ast.expr, loop: Loop, site: Site) -> bool:
     ):
         return False
     return not any(
-        called_name(each.node) in CHANGES
+        each.called in CHANGES
         and name
         in (last_name(getattr(each.node.func, "value", None)), *map(last_name, each.node.args))
         for each in site.function.calls

@@ -129,6 +129,6 @@ def _waits(read: ast.expr, site: Site, look: Look) -> bool:
         return False
     if isinstance(read, ast.BinOp):
         return _waits(read.left, site, look) or _waits(read.right, site, look)
-    is_size = isinstance(site.node, ast.Slice) or called_name(site.node) in OF_SIZES
+    is_size = isinstance(site.node, ast.Slice) or site.called in OF_SIZES
     is_size = is_size and not last_name(read).endswith("loss")
     return look.is_on_device(read, site) and not (is_size and look.is_only_named(read, site))

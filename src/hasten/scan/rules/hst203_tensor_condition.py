@@ -136,6 +136,8 @@ def train(model, loader, optimizer):
             sides = (part.left, *part.comparators)
             if any(last_name(each) == "shape" for each in sides):
                 return False
+            if any(map(_is_no_tensor, sides)):
+                return False
             if any(look.value(each, site).kind in ("text", "none", "list") for each in sides):
                 return False
             return any(
@@ -157,7 +159,9 @@ def train(model, loader, optimizer):
         return name in ("equal", "allclose") or (name in FINITE and not look.is_of_torch(part))
 
 
-ARE = ast.Is | ast.IsNot | ast.In | ast.NotIn
+ARE = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+ASKED_OF_TYPES = ("isinstance", "issubclass", "hasattr", "callable")
+"""Functions of Python that no tensor comes from."""
 
 
 def _parts(test: ast.expr) -> Iterator[ast.expr]:
@@ -176,8 +180,20 @@ def _is_size(side: ast.expr, site: Site, look: Look) -> bool:
     return not last_name(side).endswith("loss") and look.is_only_named(side, site)
 
 
+def _is_no_tensor(side: ast.expr) -> bool:
+    """A text, None or a list, as it stands there."""
+    if isinstance(side, ast.Constant):
+        return side.value is None or isinstance(side.value, str)
+    return isinstance(side, NO_TENSORS)
+
+
+NO_TENSORS = (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.JoinedStr)
+
+
 def _may_be_tensor(part: ast.expr) -> bool:
     """Plain names are mostly flags: a tensor of many values cannot be one."""
     if isinstance(part, ast.Compare):
         return not isinstance(part.ops[0], ARE)
-    return isinstance(part, ast.Call | ast.Subscript)
+    if isinstance(part, ast.Call):
+        return not isinstance(part.func, ast.Name) or part.func.id not in ASKED_OF_TYPES
+    return isinstance(part, ast.Subscript)

@@ -21,6 +21,7 @@ class IndexByDeviceScalar(Rule):
         "Index with the whole tensor at once, or go over `indices.tolist()`: one wait for all."
     )
     nodes = (ast.Subscript,)
+    indexed = (ast.Name, ast.Tuple, ast.Call)
     waits = True
     examples: ClassVar[tuple[str, ...]] = (
         """\

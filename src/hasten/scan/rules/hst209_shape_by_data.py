@@ -22,6 +22,7 @@ class ShapeByData(Rule):
     )
     risk = "a mean must be divided by the count of the chosen"
     nodes = (ast.Subscript,)
+    indexed = (ast.Name, ast.Tuple, ast.Compare, ast.UnaryOp, ast.BinOp, ast.Call)
     calls = (
         "nonzero", "masked_select", "argwhere", "unique", "unique_consecutive", "where",
         "repeat_interleave",

@@ -16,6 +16,7 @@ class HostIndex(Rule):
     instead = "Make the index on the device: `torch.arange(n, device=x.device)`."
     risk = "a random permutation comes from the device's generator and is another than before"
     nodes = (ast.Subscript,)
+    indexed = (ast.Name, ast.Tuple, ast.Call, ast.Compare, ast.BinOp, ast.Subscript, ast.ListComp)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import numpy as np

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -74,7 +74,7 @@ def train(model, loader, optimizer):
             for each in site.function.calls
             if each.loop is site.loop and binding.line < each.node.lineno < start.lineno
         ]
-        names = {called_name(each.node) for each in timed}
+        names = {each.called for each in timed}
         if "backward" in names and not names & WAITS:
             yield Found(
                 difference, f"`{look.source(difference)}` leaves out what the device still does"

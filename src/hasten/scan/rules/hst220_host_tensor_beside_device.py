@@ -148,7 +148,7 @@ def _is_said_later(site: Site, look: Look) -> bool:
         return False
     names = {each.id for each in site.statement.targets if isinstance(each, ast.Name)}
     return any(
-        called_name(each.node) in ("to", "cuda", "type_as")
+        each.called in ("to", "cuda", "type_as")
         and isinstance(each.node.func.value, ast.Name)
         and each.node.func.value.id in names
         and each.node.lineno > site.node.lineno

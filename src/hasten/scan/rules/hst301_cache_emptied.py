@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hasten.scan.edits import leave_out
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, are_alternatives, called_name, names_in
+from hasten.scan.look import Look, are_alternatives, names_in
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -110,7 +110,7 @@ def release(model):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         called = look.dotted(site.node.func)
-        if called_name(site.node) != "empty_cache" and called != "gc.collect":
+        if site.called != "empty_cache" and called != "gc.collect":
             return
         if _is_said_for_another_device(site, look):
             return
@@ -125,7 +125,7 @@ def release(model):
 def _is_said_for_another_device(site: Site, look: Look) -> bool:
     """Whether it is a later branch of a choice between kinds of devices."""
     above = look.calls_in(site.function, "empty_cache")
-    return called_name(site.node) == "empty_cache" and any(
+    return site.called == "empty_cache" and any(
         each.node.lineno < site.node.lineno and are_alternatives(each, site) for each in above
     )
 

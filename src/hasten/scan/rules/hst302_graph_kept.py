@@ -270,7 +270,7 @@ def _is_given_by_step(given: ast.expr | None, site: Site, look: Look) -> bool:
             return False
     if called is None or len(called.returns) != 1:
         return False
-    sent = {each for one in called.calls if called_name(one.node) in STEPS for each in _sent(one)}
+    sent = {each for one in called.calls if one.called in STEPS for each in _sent(one)}
     return (
         last_name(called.returns[0]) in sent
         and called_name(last_given(called.returns[0], called)) not in DROPS
@@ -309,4 +309,4 @@ def _scaled(node: ast.expr) -> Iterator[ast.Name]:
 
 def _leaves_graph_behind(site: Site) -> bool:
     """Whether the function makes numbers of what it keeps, so that nobody wants the graph."""
-    return any(called_name(each.node) in DROPS for each in site.function.calls)
+    return not site.function.called.isdisjoint(DROPS)

@@ -174,7 +174,7 @@ def train(model, loader, optimizer):
 def _is_passed_on(name: str, loop: Loop) -> bool:
     """Whether a loop adds a list to another one."""
     return any(
-        called_name(each.node) in ("append", "extend")
+        each.called in ("append", "extend")
         and any(isinstance(given, ast.Name) and given.id == name for given in each.node.args)
         for each in calls_in(loop)
     )
@@ -203,7 +203,7 @@ def _is_elsewhere(node: ast.expr, site: Site, look: Look) -> bool:
     owner = site.function.owner
     if isinstance(node, ast.Call) and is_own_attribute(node.func) and owner is not None:
         own = owner.methods.get(called_name(node))
-        return own is not None and any(called_name(each.node) in TO_HOST for each in own.calls)
+        return own is not None and not own.called.isdisjoint(TO_HOST)
     return False
 
 

@@ -56,7 +56,7 @@ class Diffusion(torch.nn.Module):
         name = last_name(joined.args[0])
         for each in site.function.calls:
             if (
-                called_name(each.node) == "append"
+                each.called == "append"
                 and each.loop is not None
                 and name == last_name(receiver(each.node))
                 and each.block is not None

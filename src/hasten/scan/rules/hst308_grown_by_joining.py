@@ -179,7 +179,7 @@ def _is_needed_whole(target: ast.expr, loop: Loop) -> bool:
     return any(
         isinstance(given, ast.Name) and given.id == target.id
         for each in calls_in(loop)
-        if called_name(each.node) not in COUNTS
+        if each.called not in COUNTS
         for given in [*each.node.args, *(word.value for word in each.node.keywords)]
     )
 

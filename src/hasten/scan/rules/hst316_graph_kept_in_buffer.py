@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.inference import DROPS, NEED_GRADIENTS
-from hasten.scan.look import Look, called_name, is_constant, is_own_attribute
+from hasten.scan.look import Look, is_constant, is_own_attribute
 from hasten.scan.models import LOSSES, model_behind
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
@@ -95,7 +95,7 @@ def _is_lasting(node: ast.expr, site: Site, look: Look) -> bool:
         is_constant(each.node.args[0], last_name(node))
         for method in methods
         for each in method.calls
-        if called_name(each.node) == "register_buffer" and each.node.args
+        if each.called == "register_buffer" and each.node.args
     )
 
 
@@ -104,4 +104,4 @@ def _is_part_of_training(function: Function) -> bool:
     name = function.last_name
     if name.startswith("forward") or LOSSES.search(name):
         return True
-    return any(called_name(each.node) in NEED_GRADIENTS for each in function.calls)
+    return not function.called.isdisjoint(NEED_GRADIENTS)

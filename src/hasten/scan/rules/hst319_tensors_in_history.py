@@ -122,7 +122,7 @@ def _is_emptied(name: str, owner: Class) -> bool:
     if any(function.last_name != "__init__" for _, function in owner.attributes.get(name, ())):
         return True
     return any(
-        called_name(each.node) in EMPTIES and _holder(receiver(each.node)) == name
+        each.called in EMPTIES and _holder(receiver(each.node)) == name
         for method in owner.methods.values()
         for each in method.calls
     )

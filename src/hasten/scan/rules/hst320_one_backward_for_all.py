@@ -124,7 +124,7 @@ def _gathered_in(loop: Loop) -> set[str]:
     }
     for each in calls_in(loop):
         held = receiver(each.node)
-        if called_name(each.node) == "append" and isinstance(held, ast.Name):
+        if each.called == "append" and isinstance(held, ast.Name):
             found.add(held.id)
     return found
 

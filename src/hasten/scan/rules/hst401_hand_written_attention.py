@@ -222,7 +222,7 @@ def _has_fused(function: Function) -> bool:
 
 
 def _calls_fused(function: Function) -> bool:
-    return any(called_name(each.node) in FUSED for each in function.calls)
+    return not function.called.isdisjoint(FUSED)
 
 
 def _is_asked_for(init: Function | None) -> bool:

@@ -71,7 +71,7 @@ class Split(torch.nn.Module):
         if not _is_gate(site.node, function):
             return
         gates = [each for each in function.calls if _is_gate(each.node, function)]
-        if len(gates) > 1 and any(called_name(each.node) == "sigmoid" for each in gates):
+        if len(gates) > 1 and any(each.called == "sigmoid" for each in gates):
             yield Found(site.node, "a gate has products of its own")
 
 

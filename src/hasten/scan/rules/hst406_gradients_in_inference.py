@@ -18,7 +18,7 @@ from hasten.scan.inference import (
     only_infers,
     records,
 )
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, receiver
 from hasten.scan.models import is_model_call, model_behind
 from hasten.scan.outline import STEPS, Function, Loop, Site
 from hasten.scan.rule import Found, Rule
@@ -279,7 +279,7 @@ class Net:
 
     def _dropped_at_once(self, site: Site, look: Look) -> Iterator[Found]:
         """``target(x).detach()`` in a step of training."""
-        name, function = called_name(site.node), site.function
+        name, function = site.called, site.function
         if name in ("eval", "train"):
             return
         made = _behind_methods(receiver(site.node), function, look)
@@ -289,7 +289,7 @@ class Net:
                 return
         if made is not None and not is_without_grad(made, function, look):
             said = f"`{look.source(made.func)}` records gradients that are dropped at once"
-            trains = any(called_name(each.node) in STEPS for each in function.calls)
+            trains = not STEPS.isdisjoint(function.called)
             is_number = name in ("numpy", "tolist") and not trains
             yield Found(made, said, least=Heat.ONCE if is_number else Heat.STEP)
 
@@ -316,7 +316,7 @@ def _model_of(site: Site, look: Look) -> ast.Call | None:
     function = site.function
     if isinstance(site.node, ast.For):
         return _asked_by(loop_of(site), look)
-    if called_name(site.node) in ("eval", "train"):
+    if site.called in ("eval", "train"):
         return _first_asked(site, look) if is_set_to_evaluate(site.node) else None
     found = model_behind(next(iter(operands(site.node)), None), function, look)
     if found is None and _returns_numbers(function, look):

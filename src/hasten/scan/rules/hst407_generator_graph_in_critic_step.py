@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
@@ -75,10 +75,7 @@ def train(generator, discriminator, loader, opt_d):
         if not makers or look.without_grad(makers[-1]):
             return
         made: ast.Call = makers[-1].node
-        cut = any(
-            called_name(each.node) == "detach" and each.node.lineno >= made.lineno
-            for each in before
-        )
+        cut = any(each.called == "detach" and each.node.lineno >= made.lineno for each in before)
         if not cut:
             loss = look.source(site.node.func.value)
             yield Found(made, f"`{loss}.backward()` goes through the generator")

@@ -103,9 +103,7 @@ def retain(model, x, keep):
         call: ast.Call = site.node
         if not is_constant(keyword(call, "retain_graph"), True):
             return
-        later = {
-            called_name(each.node) for each in site.function.calls if each.node.lineno > call.lineno
-        }
+        later = {each.called for each in site.function.calls if each.node.lineno > call.lineno}
         if "grad" in later:
             return
         if "backward" in later or _goes_round(site):

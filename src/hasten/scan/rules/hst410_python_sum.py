@@ -60,7 +60,7 @@ def forward(x, y):
             each.node.args[0]
             for each in site.function.calls
             if each.loop is not None
-            and called_name(each.node) == "append"
+            and each.called == "append"
             and last_name(receiver(each.node)) == name
             and each.node.args
         ]

@@ -79,7 +79,7 @@ def best(scores, loader, levels, k):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        loop, name = site.loop, called_name(site.node)
+        loop, name = site.loop, site.called
         if loop is None or look.dotted(site.node.func).startswith(("numpy", "np.")):
             return
         if name == "sort" and isinstance(site.parent, ast.Expr):

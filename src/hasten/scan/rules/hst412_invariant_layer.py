@@ -117,7 +117,7 @@ def _changes(given: list[ast.expr], loop: Loop) -> bool:
     """Whether the loop may change what is given without giving it a new value."""
     held = {name for each in given for name in names(each)} - {"self"}
     for each in calls_in(loop):
-        name = called_name(each.node)
+        name = each.called
         if name in TRAINS:
             return True
         if root_of(each.node.func) in held and (name.endswith("_") or name in CHANGES):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
@@ -60,7 +60,7 @@ def train(model, loader, optimizer, memory):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         if site.loop is None and not isinstance(site.parent, ast.Lambda):
             return
-        if called_name(site.node) == "sample":
+        if site.called == "sample":
             has_size = any(word.arg in SIZES for word in site.node.keywords)
             if not has_size or not SAMPLED.search(last_name(receiver(site.node))):
                 return

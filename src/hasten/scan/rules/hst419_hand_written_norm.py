@@ -113,9 +113,9 @@ class RMSNorm(torch.nn.Module):
         name = _norm(site.function)
         if not name:
             return
-        if called_name(site.node) == "normalize":
+        if site.called == "normalize":
             found = isinstance(site.parent, ast.BinOp)
-        elif called_name(site.node) in LENGTHS:
+        elif site.called in LENGTHS:
             found = keyword(site.node, "dim") is not None and _divides(site.function)
         else:
             found = _is_part(site.node, site.function)

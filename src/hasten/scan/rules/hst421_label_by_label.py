@@ -24,6 +24,8 @@ class LabelByLabel(Rule):
     risk = "rounding: sums are taken in another order"
     effort = "an hour"
     nodes = (ast.Compare,)
+    in_loops = True
+    compared = (ast.Eq,)
     least = Heat.ONCE
     severity = "low"
     needs_torch = False

@@ -51,7 +51,7 @@ def search(queries, corpus, cos_sim, pairs):
         if loop is None or not any(_counts_chunks(each) for each in loop.outwards()):
             return
         if sum(_is_chunk_or_whole(each, loop) for each in site.node.args[:2]) == 2:
-            yield Found(site.node, f"`{called_name(site.node)}` normalizes the same again")
+            yield Found(site.node, f"`{site.called}` normalizes the same again")
 
 
 def _counts_chunks(loop: Loop) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
@@ -52,6 +52,6 @@ def best(scores, k):
             return
         name = last_name(statement.targets[0])
         for each in site.function.calls:
-            is_used = called_name(each.node) in ("put", "get") and each.loop is not None
+            is_used = each.called in ("put", "get") and each.loop is not None
             if is_used and last_name(receiver(each.node)) == name:
                 yield Found(each.node, f"`{look.source(each.node.func)}` takes a lock every time")

@@ -22,6 +22,8 @@ class IndexedUpdatesInLoop(Rule):
     risk = "rounding: sums are taken in another order"
     effort = "an hour"
     nodes = (ast.Subscript,)
+    in_loops = True
+    indexed = (ast.Name,)
     least = Heat.ONCE
     severity = "low"
     examples: ClassVar[tuple[str, ...]] = (

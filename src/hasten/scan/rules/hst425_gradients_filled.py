@@ -68,7 +68,7 @@ def train(model, loader, optimizer, total):
         held = receiver(site.node)
         if held is None or isinstance(site.parent, ast.Attribute):  # to be written to
             return
-        if called_name(site.node) == "zero_grad":
+        if site.called == "zero_grad":
             found = is_constant(argument(site.node, 0, "set_to_none"), False)
         else:
             found = ".grad" in look.source(held) and last_name(held) in ("grad", "data")

@@ -199,7 +199,7 @@ def _over(node: ast.For | ast.ListComp | ast.GeneratorExp) -> ast.expr:
 
 
 def _trains(loop: Loop) -> bool:
-    return any(called_name(each.node) in STEPS for each in calls_in(loop))
+    return any(each.called in STEPS for each in calls_in(loop))
 
 
 def _are_records(loop: Loop, samples: set[str]) -> bool:
@@ -315,7 +315,7 @@ def _takes_segments(loop: Loop, look: Look) -> bool:
     if any("param" in name for name in names_in(over)):
         return False
     if isinstance(target, ast.Tuple) and any(
-        called_name(each.node) == "narrow" and set(names(target)) & set(names(each.node))
+        each.called == "narrow" and set(names(target)) & set(names(each.node))
         for each in calls_in(loop)
     ):
         return True

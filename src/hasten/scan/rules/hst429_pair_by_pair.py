@@ -68,7 +68,7 @@ class Interaction(torch.nn.Module):
         node = site.parent
         if not isinstance(node, ast.For | ast.ListComp | ast.GeneratorExp):
             return
-        if called_name(site.node) == "permutations":
+        if site.called == "permutations":
             if _computes(node):
                 yield Found(site.node, "each order is worked on by itself")
         elif is_constant(argument(site.node, 1, "r"), 2):

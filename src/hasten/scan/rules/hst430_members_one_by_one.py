@@ -282,7 +282,7 @@ def _takes_last(site: Site, loop: Loop) -> bool:
     kept = {
         last_name(each.node.func.value)
         for each in loop.function.calls
-        if called_name(each.node) in ("append", "extend")
+        if each.called in ("append", "extend")
         and isinstance(each.node.func, ast.Attribute)
         and loop.holds(each.node.lineno)
     }
@@ -317,7 +317,7 @@ def _is_draw(site: Site, loop: Loop, look: Look) -> bool:
     if not isinstance(loop.node, ast.For):
         return True
     return any(
-        called_name(each.node) == "append" and each.node.args and _holds(each.node.args[0], site)
+        each.called == "append" and each.node.args and _holds(each.node.args[0], site)
         for each in loop.calls
     )
 

@@ -74,7 +74,7 @@ class Loss(torch.nn.Module):
 
 def _product_of(site: Site) -> ast.expr | None:
     """``F.one_hot(index, n).float() @ table``, without a name in between."""
-    if called_name(site.node) != "one_hot":
+    if site.called != "one_hot":
         return None
     for each in walk(site.statement):
         match each:

@@ -130,6 +130,6 @@ def _feeds(model: Site, grown: Site) -> bool:
 
 def _added(site: Site) -> set[str]:
     """What the value is made of, without what was there before."""
-    if called_name(site.node) in ("cat", "concat"):
+    if site.called in ("cat", "concat"):
         return {name for each in site.node.args[0].elts[1:] for name in names(each)}
     return set(names(site.statement.value))  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name, is_own_attribute
+from hasten.scan.look import Look, is_own_attribute
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -157,5 +157,5 @@ def _makes_table(name: str, look: Look) -> bool:
     function = look.outline.function_named(name)
     if function is None or getattr(function.node, "decorator_list", []):
         return False
-    called = {called_name(each.node) for each in function.calls}
+    called = {each.called for each in function.calls}
     return any(each in TABLES for each in called) and not any("rand" in each for each in called)

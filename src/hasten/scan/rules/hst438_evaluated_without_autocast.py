@@ -82,7 +82,7 @@ class Brain:
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if called_name(site.node) in NO_GRAD:
+        if site.called in NO_GRAD:
             yield from _in_full_precision(site, look)
             return
         owner = site.function.owner

@@ -63,7 +63,7 @@ class Graph(torch.nn.Module):
 
 def _is_ordered(site: Site) -> bool:
     """Whether it, or what it is given to, is coalesced in the same function."""
-    return any(called_name(each.node) in ORDERS for each in site.function.calls)
+    return not site.function.called.isdisjoint(ORDERS)
 
 
 def _is_multiplied(look: Look) -> bool:

@@ -17,6 +17,7 @@ class MetricCalled(Rule):
     instead = "Call `metric.update(...)`, and `compute()` once at the end."
     effort = "a minute"
     nodes = (ast.Expr,)
+    assigned = (ast.Call,)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

@@ -20,6 +20,7 @@ class SelectedAgain(Rule):
     instead = "Select once and give the result a name; for its size take `mask.sum()`."
     effort = "a minute"
     nodes = (ast.Subscript,)
+    indexed = (ast.Name, ast.Tuple)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch

@@ -117,7 +117,7 @@ class Loss(torch.nn.Module):
 
 def _is_again(site: Site, look: Look) -> bool:
     """Whether a statement above has computed the same of the same."""
-    if called_name(site.node) not in HEAVY and not _is_of_many(site.node):
+    if site.called not in HEAVY and not _is_of_many(site.node):
         return False
     for each in same_above(site.node, site, look):
         if each.statement is site.statement or look.without_grad(each) != look.without_grad(site):

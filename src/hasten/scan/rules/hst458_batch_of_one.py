@@ -28,6 +28,7 @@ class BatchOfOne(Rule):
     effort = "an hour"
     calls = EXPANDS
     nodes = (ast.Subscript,)
+    indexed = (ast.Constant, ast.Tuple)
     in_loops = True
     least = Heat.ONCE
     severity = "medium"
@@ -92,7 +93,7 @@ def _makes_one(node: ast.Call | ast.Subscript) -> bool:
 
 def _needs_turns(loop: Loop) -> bool:
     """Whether an environment or an optimizer takes a step in each turn."""
-    return any(called_name(each.node) in ("step", *STEPS) for each in calls_in(loop))
+    return any(each.called in ("step", *STEPS) for each in calls_in(loop))
 
 
 def _takes(call: ast.Call, site: Site) -> bool:

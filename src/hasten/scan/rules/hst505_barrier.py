@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import last_name
@@ -86,5 +86,5 @@ def work(loader, barrier):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         on = receiver(site.node)
         whose = last_name(on) if on is not None else look.dotted(site.node.func)
-        if called_name(site.node) != "barrier" or OWNERS.search(whose):
+        if site.called != "barrier" or OWNERS.search(whose):
             yield Found(site.node, f"`{look.source(site.node.func)}()` makes all ranks wait")

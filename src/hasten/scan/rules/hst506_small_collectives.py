@@ -166,7 +166,7 @@ class Loss(torch.nn.Module):
 
 
 def _kind(site: Site, look: Look) -> str:
-    name, on = called_name(site.node), receiver(site.node)
+    name, on = site.called, receiver(site.node)
     if name == "apply":
         if not isinstance(on, ast.Name) or not FUNCTIONS.search(on.id):
             return ""
@@ -199,7 +199,7 @@ def _in_a_row(site: Site, kind: str, look: Look) -> int:
         and _place(each, look) == place
         and not _needs(each, site)
         and not _needs(site, each)
-        for each in look.calls_in(site.function, called_name(site.node))
+        for each in look.calls_in(site.function, site.called)
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, names_in
+from hasten.scan.look import Look, names_in
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_given
@@ -62,7 +62,7 @@ def train(model, loader, optimizer):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        name = called_name(site.node)
+        name = site.called
         if REDUCES.search(name) is None or not site.node.args:
             return
         if "grad" in name or self._takes_gradients(site):

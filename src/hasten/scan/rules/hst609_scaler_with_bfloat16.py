@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, keyword
+from hasten.scan.look import Look, keyword
 from hasten.scan.outline import Site
 from hasten.scan.precision import dtype_of, is_autocast
 from hasten.scan.rule import Found, Rule
@@ -68,7 +68,7 @@ def train(model, loader, dtype):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if called_name(site.node) != "GradScaler" or keyword(site.node, "enabled") is not None:
+        if site.called != "GradScaler" or keyword(site.node, "enabled") is not None:
             return
         dtypes = {
             dtype_of(each.node, each.function, look)

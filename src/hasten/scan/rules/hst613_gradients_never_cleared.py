@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import steps_optimizer
@@ -84,7 +84,7 @@ def _is_cleared_by_others(function: Function, look: Look) -> bool:
     """By a function of this file that it calls."""
     if "zero_grad" not in look.text:
         return False
-    called = {called_name(each.node) for each in function.calls}
+    called = {each.called for each in function.calls}
     return any(
         each.last_name in called and _clears(each, look)
         for each in look.outline.functions

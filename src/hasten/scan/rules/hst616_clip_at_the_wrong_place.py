@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, are_alternatives, called_name, is_own_attribute, is_within
+from hasten.scan.look import Look, are_alternatives, is_own_attribute, is_within
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.training import backwards, optimizer_steps
@@ -104,7 +104,7 @@ def train(model, loader, optimizer, other, clip):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if called_name(site.node) == "backward":
+        if site.called == "backward":
             yield from self._helpers(site, look)
             return
         line = site.node.lineno
@@ -137,7 +137,7 @@ def _clipping_calls(backward: Site, look: Look) -> Iterator[tuple[Site, Site]]:
     for each in backward.function.calls if owner is not None else ():
         if not is_own_attribute(each.node.func) or not is_within(backward, each.block):
             continue
-        method = owner.methods.get(called_name(each.node)) if owner is not None else None
+        method = owner.methods.get(each.called) if owner is not None else None
         clip = next(look.calls_in(method, *CLIPS), None) if method is not None else None
         if method is not None and clip is not None and not any(backwards(method, look)):
             yield each, clip

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
@@ -63,6 +63,6 @@ def other(model):
         made = look.values.given(on, site.function)
         if not isinstance(made, ast.Call) or look.dotted(made.func) != "torch.compile":
             return
-        saves = any("save" in called_name(each.node) for each in site.function.calls)
+        saves = any("save" in each.called for each in site.function.calls)
         if saves and "_orig_mod" not in look.text:
             yield Found(site.node, f"names in `{look.source(site.node)}` begin with `_orig_mod.`")

@@ -23,6 +23,7 @@ class FastPathSwitchedOff(Rule):
     instead = "Set it from outside while you look for a fault, and remove it here."
     effort = "a minute"
     nodes = (ast.Subscript,)
+    indexed = (ast.Constant,)
     writes = ("enabled", "suppress_errors")
     least = Heat.ONCE
     severity = "high"

@@ -78,7 +78,7 @@ def train(model, text, dataset, optimizer):
             names = {last_name(each) for each in statement.targets}
             kept = any(STATE.search(each) for each in names) and _is_made_of_itself(site, names)
         else:
-            kept = called_name(site.node) == "detach_" and bool(STATE.search(last_name(on)))
+            kept = site.called == "detach_" and bool(STATE.search(last_name(on)))
         if kept and any(_is_shuffled(loop, site, look) for loop in look.loops(site)):
             yield Found(site.node, "the state of one shuffled batch goes into the next")
 

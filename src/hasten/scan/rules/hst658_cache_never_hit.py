@@ -30,6 +30,7 @@ class CacheNeverHit(Rule):
     verify = "Count how often the guarded lines run."
     calls = ("hasattr", "getattr", "size", "get")
     nodes = (ast.Compare, ast.FunctionDef)
+    compared = (ast.In, ast.NotIn)
     needs_torch = False
     least = Heat.ONCE
     severity = "medium"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, keyword, receiver
+from hasten.scan.look import Look, keyword, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
@@ -109,7 +109,7 @@ def _placed(look: Look) -> list[Site]:
         each
         for function in look.outline.functions
         for each in function.calls
-        if called_name(each.node) in ("to", "cuda", "contiguous")
+        if each.called in ("to", "cuda", "contiguous")
         and (_is_converted(each.node) or moves_to_device(each.node))
     ]
 
