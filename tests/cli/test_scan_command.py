@@ -152,5 +152,25 @@ def test_ctrl_c_ends_it_and_its_processes(tmp_path: Path) -> None:
     assert lines_seen(written)[-1] == "interrupted"
 
 
+STEP = """
+def step_{name}(model, optimizer, x, y):
+    loss = model(x, y)
+    loss.backward()
+    optimizer.step()
+    note(loss)
+"""
+
+
+def test_the_same_is_told_whatever_the_hash_of_a_text_is(tmp_path: Path) -> None:
+    """Of many that call it, the first is what makes a function hot."""
+    steps = "".join(STEP.format(name=name) for name in "abcdef")
+    note = "import torch\n\ndef note(loss):\n    print(loss.item())\n"
+    (tmp_path / "train.py").write_text(note + steps)
+    for seed in "123":
+        kept = str(tmp_path / f"kept{seed}")
+        told = _scan(tmp_path, PYTHONHASHSEED=seed, XDG_CACHE_HOME=kept).stdout
+        assert told.startswith("train.py:10  every step: note is called there\n")
+
+
 def test_a_scan_of_the_folder_one_is_in_needs_no_path(project: Path) -> None:
     assert _scan(project).stdout == _scan(project, ".").stdout
