@@ -20,6 +20,7 @@ from hasten.scan.look import Look
 from hasten.scan.outline import Function, Loop, Outline, Site
 from hasten.scan.reading import UnreadableError, decode
 from hasten.scan.rule import Found, Rule
+from hasten.scan.subjects import SUBJECTS
 from hasten.scan.trace import last_name
 from hasten.scan.traversal import outline
 from hasten.scan.vocabulary import words
@@ -119,7 +120,7 @@ class Analysis(msgspec.Struct, frozen=True, array_like=True):
     failure: str = ""
     ignored: Ignored = {}
     met: tuple[str, ...] = ()
-    """Codes of rules that had something to judge, found or not."""
+    """Codes of rules of which it is sure that they had something to judge, found or not."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,11 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
         ignored=ignored_in(text),
         met=tuple(
             sorted(
-                rule.code for rule in _met(found, rules) - out if has_torch or not rule.needs_torch
+                {
+                    rule.code
+                    for rule in _met(found, rules)
+                    if rule not in out and (has_torch or not rule.needs_torch)
+                }
             )
         ),
     )
@@ -268,15 +273,14 @@ def _imported(found: Outline) -> set[str]:
     return plain | set(found.imports.values())
 
 
-def _met(found: Outline, rules: Rules) -> set[Rule]:
-    """Whose subject is there: a call or a setting that they look at, or a word that gives them
-    away. Of those that look at all loops and the like nothing can be said."""
-    asked = chain(
-        (rules.by_call[name] for name in found.calls),
-        (rules.by_write[name] for name in found.writes),
-    )
-    in_words = (rule for node in found.nodes for rule in rules.by_node[node] if rule.mentions)
-    return {*chain.from_iterable(asked), *in_words}
+def _met(found: Outline, rules: Rules) -> Iterator[Rule]:
+    """Whose subject is seen: they looked at a place of which a word alone tells that it is
+    theirs."""
+    for places, by_name in ((found.calls, rules.by_call), (found.writes, rules.by_write)):
+        for name, sites in places.items():
+            for rule in by_name[name]:
+                if name in SUBJECTS.get(rule.code, ()) and _narrowed(sites, rule):
+                    yield rule
 
 
 def _asked(
