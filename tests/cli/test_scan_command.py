@@ -152,6 +152,19 @@ def test_ctrl_c_ends_it_and_its_processes(tmp_path: Path) -> None:
     assert lines_seen(written)[-1] == "interrupted"
 
 
+def test_a_notebook_is_told_not_to_be_read(project: Path) -> None:
+    (project / "n.ipynb").write_text('{"cells": [{"source": ["import torch"]}]}')
+    told = _scan(project, "n.ipynb").stdout
+    assert "note: not read: n.ipynb: it is a notebook" in told
+    assert "Nothing found in 0 files." in told
+
+
+def test_files_that_are_all_skipped_are_not_told_to_be_fine(project: Path) -> None:
+    (project / "words.txt").write_text("root:x:0:0\n")
+    said = "Nothing looked at: 1 file skipped, with no word of torch, numpy, pandas or training.\n"
+    assert _scan(project, "words.txt").stdout == said
+
+
 STEP = """
 def step_{name}(model, optimizer, x, y):
     loss = model(x, y)
