@@ -86,13 +86,34 @@ def test_an_unknown_code_is_a_fault_that_names_the_nearest(project: Path) -> Non
     ]
 
 
+def test_a_code_that_is_near_none_is_told_without_all_others(project: Path) -> None:
+    ended = _scan(project, "--select", "foo")
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines() == [
+        "error: --select: rule 'foo' is not known.",
+        "       `hasten explain` lists all rules.",
+    ]
+
+
+@pytest.mark.parametrize("code", ["hst201", "Hst2", "ITEM-in-hot-loop"])
+def test_codes_may_be_in_small_letters_or_large(project: Path, code: str) -> None:
+    assert "HST201" in _scan(project, "--select", code).stdout
+    assert "HST201" not in _scan(project, "--ignore", code).stdout
+    (project / "pyproject.toml").write_text(f'[tool.hasten.scan]\nselect = ["{code}"]\n')
+    assert "HST201" in _scan(project).stdout
+
+
 @pytest.mark.parametrize(
     ("table", "problem", "fix"),
     [
         ("[tool.hasten.scan]\nselct = []", "key 'tool.hasten.scan.selct'", "hasten.scan.select"),
         ("[tool.hasten.scna]", "key 'tool.hasten.scna'", "tool.hasten.scan"),
         ("[tool.hasten.scan]\nignore = 'HST2'", 'tool.hasten.scan.ignore = "HST2"', ""),
-        ("[tool.hasten.scan]\nignore = ['HST999']", "tool.hasten.scan.ignore.HST999", "HST"),
+        (
+            "[tool.hasten.scan]\nignore = ['HST999']",
+            "tool.hasten.scan.ignore: rule 'HST999' is not known.",
+            "Did you mean 'HST",
+        ),
         (
             "[tool.hasten.scan.per-file-ignores]\n'a/*' = 1",
             "tool.hasten.scan.per-file-ignores.'a/*' = 1",

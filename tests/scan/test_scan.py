@@ -154,7 +154,9 @@ def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
 # Comments and settings
 
 
-@pytest.mark.parametrize("codes", ["HST201", "HST2", "HST9, HST201", "item-in-hot-loop"])
+@pytest.mark.parametrize(
+    "codes", ["HST201", "HST2", "HST9, HST201", "item-in-hot-loop", "hst201", "hst2"]
+)
 def test_a_comment_with_codes_ignores_them(tmp_path: Path, codes: str) -> None:
     write(tmp_path, a=HOT.replace("loss.item()", f"loss.item()  # hasten: ignore[{codes}]"))
     report = scanned(tmp_path)
