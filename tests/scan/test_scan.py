@@ -164,6 +164,33 @@ def test_a_comment_with_codes_ignores_them(tmp_path: Path, codes: str) -> None:
     assert [(each.line, each.reason) for each in report.summary.spared] == [(LINE, "ignored")]
 
 
+COMMENT = "# hasten: ignore[HST201]"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"print(\n            loss.item(),\n        )  {COMMENT}",
+        f"print(  {COMMENT}\n            loss.item(),\n        )",
+        f"if max(\n            loss.item(), 1\n        ):  {COMMENT}\n            pass",
+        "print(loss.item())  # Hasten: Ignore[HST201]",
+    ],
+)
+def test_a_comment_counts_on_the_first_and_last_line_of_a_statement(
+    tmp_path: Path, statement: str
+) -> None:
+    write(tmp_path, a=HOT.replace("total += loss.item()", statement))
+    assert scanned(tmp_path).findings == ()
+    write(tmp_path, a=HOT.replace("total += loss.item()", statement.replace("HST201", "HST202")))
+    assert len(scanned(tmp_path).findings) == 1
+
+
+def test_a_comment_in_the_body_of_a_statement_is_not_of_its_head(tmp_path: Path) -> None:
+    statement = f"if loss.item() > 1:\n            print(1)\n            pass  {COMMENT}"
+    write(tmp_path, a=HOT.replace("total += loss.item()", statement))
+    assert len(scanned(tmp_path).findings) == 1
+
+
 def test_a_comment_without_codes_ignores_nothing_and_is_told(tmp_path: Path) -> None:
     write(tmp_path, a=HOT.replace("loss.item()", "loss.item()  # hasten: ignore"))
     report = scanned(tmp_path)

@@ -14,7 +14,7 @@ from itertools import chain
 import msgspec
 
 from hasten.records.scan import Fix
-from hasten.scan.comments import Ignored, ignored_in
+from hasten.scan.comments import Ignored, ignored_in, statements_at
 from hasten.scan.heat import Heat, bare, trains
 from hasten.scan.look import Look
 from hasten.scan.outline import Function, Loop, Outline, Site
@@ -119,6 +119,9 @@ class Analysis(msgspec.Struct, frozen=True, array_like=True):
     has_torch: bool
     failure: str = ""
     ignored: Ignored = {}
+    statements: dict[int, tuple[int, int]] = {}
+    """By the lines of candidates, where something is ignored: first and last line of the statement
+    around each."""
     met: tuple[str, ...] = ()
     """Codes of rules of which it is sure that they had something to judge, found or not."""
 
@@ -209,12 +212,15 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
         key=lambda each: (each.line, each.column, each.code),
     ):
         unique.setdefault((each.code, each.line), each)
+    ignored = ignored_in(text)
+    lines = {each.line for each in unique.values()} if ignored else ()
     return Analysis(
         functions=tuple(_defined(each, look, has_torch) for each in found.functions),
         called=_called(found, look, numbers),
         candidates=tuple(unique.values()),
         has_torch=has_torch,
-        ignored=ignored_in(text),
+        ignored=ignored,
+        statements=statements_at(lines, found.tree) if lines else {},
         met=tuple(
             sorted(
                 {

@@ -173,10 +173,9 @@ def unwanted_in(names: Mapping[Path, str], project: Project) -> dict[str, frozen
 
 
 def _is_ignored(finding: CodeFinding, analysis: Analysis) -> bool:
-    """By a comment on its first or on its last line."""
-    codes = {
-        code for line in (finding.line, finding.end_line) for code in analysis.ignored.get(line, ())
-    }
+    """By a comment on its own first or last line, or on that of its statement."""
+    lines = finding.line, finding.end_line, *analysis.statements.get(finding.line, ())
+    codes = {code for line in lines for code in analysis.ignored.get(line, ())}
     return any(rule.code == finding.code for code in codes for rule in meant_by(code))
 
 
