@@ -186,6 +186,18 @@ def test_files_that_are_all_skipped_are_not_told_to_be_fine(project: Path) -> No
     assert _scan(project, "words.txt").stdout == said
 
 
+def test_a_folder_that_was_deleted_meanwhile_is_a_fault(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    in_it = 'cd "$0" && rmdir "$0" && exec "$@"'
+    ended = subprocess.run(
+        ["/bin/sh", "-c", in_it, str(gone), *COMMAND, str(tmp_path)],
+        env=plain_environment(), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: The folder that you are in cannot be looked up: No such")
+
+
 STEP = """
 def step_{name}(model, optimizer, x, y):
     loss = model(x, y)
