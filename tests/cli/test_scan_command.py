@@ -86,13 +86,34 @@ def test_an_unknown_code_is_a_fault_that_names_the_nearest(project: Path) -> Non
     ]
 
 
+def test_a_code_that_is_near_none_is_told_without_all_others(project: Path) -> None:
+    ended = _scan(project, "--select", "foo")
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines() == [
+        "error: --select: rule 'foo' is not known.",
+        "       `hasten explain` lists all rules.",
+    ]
+
+
+@pytest.mark.parametrize("code", ["hst201", "Hst2", "ITEM-in-hot-loop"])
+def test_codes_may_be_in_small_letters_or_large(project: Path, code: str) -> None:
+    assert "HST201" in _scan(project, "--select", code).stdout
+    assert "HST201" not in _scan(project, "--ignore", code).stdout
+    (project / "pyproject.toml").write_text(f'[tool.hasten.scan]\nselect = ["{code}"]\n')
+    assert "HST201" in _scan(project).stdout
+
+
 @pytest.mark.parametrize(
     ("table", "problem", "fix"),
     [
         ("[tool.hasten.scan]\nselct = []", "key 'tool.hasten.scan.selct'", "hasten.scan.select"),
         ("[tool.hasten.scna]", "key 'tool.hasten.scna'", "tool.hasten.scan"),
         ("[tool.hasten.scan]\nignore = 'HST2'", 'tool.hasten.scan.ignore = "HST2"', ""),
-        ("[tool.hasten.scan]\nignore = ['HST999']", "tool.hasten.scan.ignore.HST999", "HST"),
+        (
+            "[tool.hasten.scan]\nignore = ['HST999']",
+            "tool.hasten.scan.ignore: rule 'HST999' is not known.",
+            "Did you mean 'HST",
+        ),
         (
             "[tool.hasten.scan.per-file-ignores]\n'a/*' = 1",
             "tool.hasten.scan.per-file-ignores.'a/*' = 1",
@@ -150,6 +171,51 @@ def test_ctrl_c_ends_it_and_its_processes(tmp_path: Path) -> None:
     assert code == 130
     assert "Traceback" not in written
     assert lines_seen(written)[-1] == "interrupted"
+
+
+def test_a_notebook_is_told_not_to_be_read(project: Path) -> None:
+    (project / "n.ipynb").write_text('{"cells": [{"source": ["import torch"]}]}')
+    told = _scan(project, "n.ipynb").stdout
+    assert "note: not read: n.ipynb: it is a notebook" in told
+    assert "Nothing found in 0 files." in told
+
+
+def test_files_that_are_all_skipped_are_not_told_to_be_fine(project: Path) -> None:
+    (project / "words.txt").write_text("root:x:0:0\n")
+    said = "Nothing looked at: 1 file skipped, with no word of torch, numpy, pandas or training.\n"
+    assert _scan(project, "words.txt").stdout == said
+
+
+def test_a_folder_that_was_deleted_meanwhile_is_a_fault(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    in_it = 'cd "$0" && rmdir "$0" && exec "$@"'
+    ended = subprocess.run(
+        ["/bin/sh", "-c", in_it, str(gone), *COMMAND, str(tmp_path)],
+        env=plain_environment(), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: The folder that you are in cannot be looked up: No such")
+
+
+STEP = """
+def step_{name}(model, optimizer, x, y):
+    loss = model(x, y)
+    loss.backward()
+    optimizer.step()
+    note(loss)
+"""
+
+
+def test_the_same_is_told_whatever_the_hash_of_a_text_is(tmp_path: Path) -> None:
+    """Of many that call it, the first is what makes a function hot."""
+    steps = "".join(STEP.format(name=name) for name in "abcdef")
+    note = "import torch\n\ndef note(loss):\n    print(loss.item())\n"
+    (tmp_path / "train.py").write_text(note + steps)
+    for seed in "123":
+        kept = str(tmp_path / f"kept{seed}")
+        told = _scan(tmp_path, PYTHONHASHSEED=seed, XDG_CACHE_HOME=kept).stdout
+        assert told.startswith("train.py:10  every step: note is called there\n")
 
 
 def test_a_scan_of_the_folder_one_is_in_needs_no_path(project: Path) -> None:

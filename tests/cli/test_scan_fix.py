@@ -67,6 +67,18 @@ def test_a_difference_goes_to_stdout_and_nothing_is_written(file: Path) -> None:
     assert "+    right = int(right)\n" in ended.stdout
 
 
+def test_fixes_that_a_difference_leaves_out_are_told_beside_it(file: Path) -> None:
+    file.write_text(FAST)
+    ended = _scan(file, "--diff")
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert ended.stderr.splitlines() == [
+        "1 more has a fix to look at first: see --diff --unsafe, then --fix --unsafe.",
+        "1 finding left.",
+    ]
+    assert _scan(file, "--diff", "--unsafe").stderr == ""
+
+
 def test_what_was_fixed_is_told_as_json(file: Path) -> None:
     file.chmod(0o444)
     told = json.loads(_scan(file, "--fix", "--json").stdout)

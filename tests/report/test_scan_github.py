@@ -68,6 +68,13 @@ def test_an_annotation_is_one_command_whatever_is_in_it(hostile: str) -> None:
     assert unread.message == f"not read: {hostile}"
 
 
+def test_control_characters_do_not_reach_a_terminal() -> None:
+    hostile = "a\x1b[31m\x07.py"
+    written = scan_annotations(report(finding(hostile), unreadable={hostile: hostile}))
+    assert written.replace("\n", "").isprintable()
+    assert "file=a?[31m?.py" in written
+
+
 @pytest.mark.parametrize(
     ("severity", "level"),
     [("high", "warning"), ("medium", "warning"), ("low", "notice"), ("info", "notice")],

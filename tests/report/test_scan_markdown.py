@@ -17,7 +17,7 @@ def test_markdown_is_a_plan_of_work() -> None:
         "### HST201 item-in-hot-loop (1 place)",
         "## Phase 2: what runs every step",
         "### HST201 item-in-hot-loop (1 place)",
-        "## Already right",
+        "## Looked at, and nothing found",
     ]
     for fact in ("Why", "Fix", "Effort", "Risk", "Verify"):
         assert text.count(f"- **{fact}**: ") == 1
@@ -44,14 +44,15 @@ def test_places_of_which_the_same_is_to_be_said_are_a_list() -> None:
     ) in text
 
 
-def test_only_what_the_code_has_is_told_to_be_right() -> None:
+def test_only_what_the_code_has_is_told_to_be_looked_at() -> None:
     text = scan_markdown(report(finding()), RULES, source)
     assert text.endswith(
-        "## Already right\n\nWhat these look at is in the code, and nothing was found:\n\n"
+        "## Looked at, and nothing found\n\n"
+        "Calls or settings that these rules judge are in the code, and they found nothing:\n\n"
         "- host and device: item-in-hot-loop\n\n"
-        "1 other rule found nothing either, but nothing was seen that they are about.\n"
+        "1 other rule found nothing; whether there was anything to find is not known.\n"
     )
-    assert "Already right" not in scan_markdown(report(met=()), RULES, source)
+    assert "Looked at" not in scan_markdown(report(met=()), RULES, source)
 
 
 def test_places_that_are_left_alone_are_told_by_rule_and_cut_short() -> None:

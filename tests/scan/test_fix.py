@@ -1,5 +1,6 @@
 """Files that are fixed: their bytes, and all the reasons not to write."""
 
+import os
 import stat
 import subprocess
 from collections.abc import Callable
@@ -105,6 +106,25 @@ def test_the_mode_of_a_file_stays(file: Path, mode: int) -> None:
     fix_it(file)
     assert file.read_text() == FAST
     assert stat.S_IMODE(file.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_the_owner_of_a_file_stays(file: Path) -> None:
+    os.chown(file, 1234, 2345)
+    file.chmod(0o640)
+    fix_it(file)
+    about = file.stat()
+    assert file.read_text() == FAST
+    assert (about.st_uid, about.st_gid, stat.S_IMODE(about.st_mode)) == (1234, 2345, 0o640)
+
+
+def test_a_file_with_another_name_is_told_and_left(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.txt").hardlink_to(file)
+    report = fix_it(file)
+    assert file.read_text() == SLOW
+    assert report.fixed == ()
+    (why,) = report.refused.values()
+    assert why.startswith("it has other names (hard links)")
 
 
 def test_nothing_else_is_left_in_the_folder(file: Path) -> None:

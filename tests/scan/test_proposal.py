@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,10 +99,10 @@ def test_what_ends_the_writing_halfway_leaves_all_as_it_was(
     before = [file.read_text() for file in files]
     write = rewriting.write_atomically
 
-    def fail_at_the_second(path: Path, content: bytes, mode: int) -> None:
+    def fail_at_the_second(path: Path, content: bytes, *about: Any) -> None:
         if path == files[1]:
             raise error
-        write(path, content, mode)
+        write(path, content, *about)
 
     monkeypatch.setattr(rewriting, "write_atomically", fail_at_the_second)
     if isinstance(error, OSError):

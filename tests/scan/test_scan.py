@@ -18,10 +18,12 @@ from hasten.scan.cache import Cache
 from hasten.scan.gather import Means
 from hasten.scan.look import Look
 from hasten.scan.reading import MOST_BYTES
+from hasten.scan.registry import all_rules
 from hasten.scan.rule import Found
 from hasten.scan.rules.hst201_item import Item
 from hasten.scan.scan import scan
 from hasten.scan.settings import Project
+from hasten.scan.subjects import SUBJECTS
 
 
 def scanned(folder: Path, **settings: Any) -> ScanReport:
@@ -152,12 +154,41 @@ def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
 # Comments and settings
 
 
-@pytest.mark.parametrize("codes", ["HST201", "HST2", "HST9, HST201", "item-in-hot-loop"])
+@pytest.mark.parametrize(
+    "codes", ["HST201", "HST2", "HST9, HST201", "item-in-hot-loop", "hst201", "hst2"]
+)
 def test_a_comment_with_codes_ignores_them(tmp_path: Path, codes: str) -> None:
     write(tmp_path, a=HOT.replace("loss.item()", f"loss.item()  # hasten: ignore[{codes}]"))
     report = scanned(tmp_path)
     assert report.findings == ()
     assert [(each.line, each.reason) for each in report.summary.spared] == [(LINE, "ignored")]
+
+
+COMMENT = "# hasten: ignore[HST201]"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"print(\n            loss.item(),\n        )  {COMMENT}",
+        f"print(  {COMMENT}\n            loss.item(),\n        )",
+        f"if max(\n            loss.item(), 1\n        ):  {COMMENT}\n            pass",
+        "print(loss.item())  # Hasten: Ignore[HST201]",
+    ],
+)
+def test_a_comment_counts_on_the_first_and_last_line_of_a_statement(
+    tmp_path: Path, statement: str
+) -> None:
+    write(tmp_path, a=HOT.replace("total += loss.item()", statement))
+    assert scanned(tmp_path).findings == ()
+    write(tmp_path, a=HOT.replace("total += loss.item()", statement.replace("HST201", "HST202")))
+    assert len(scanned(tmp_path).findings) == 1
+
+
+def test_a_comment_in_the_body_of_a_statement_is_not_of_its_head(tmp_path: Path) -> None:
+    statement = f"if loss.item() > 1:\n            print(1)\n            pass  {COMMENT}"
+    write(tmp_path, a=HOT.replace("total += loss.item()", statement))
+    assert len(scanned(tmp_path).findings) == 1
 
 
 def test_a_comment_without_codes_ignores_nothing_and_is_told(tmp_path: Path) -> None:
@@ -340,3 +371,33 @@ def test_a_rule_is_met_where_what_it_looks_at_is_in_the_code(tmp_path: Path) -> 
     assert "HST501" in summary.rules
     assert "HST501" not in summary.met
     assert {*summary.met} <= {*summary.rules}
+
+
+PLAIN = """\
+import torch
+from torch.utils.data import DataLoader
+
+def train(model, data, optimizer, device):
+    loader = DataLoader(data, batch_size=64, num_workers=4)
+    for epoch in range(3):
+        for x, y in loader:
+            loss = model(x.to(device)).sub(y.to(device)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        print(epoch, loss.item())
+"""
+
+
+def test_a_rule_is_not_met_by_calls_that_every_training_has(tmp_path: Path) -> None:
+    write(tmp_path, a=PLAIN)
+    met = scan([tmp_path], Project(tmp_path)).summary.met
+    assert {"HST101", "HST121", "HST201", "HST614"} <= {*met}
+    elsewhere = {"HST213", "HST407", "HST502", "HST610", "HST629", "HST652"}
+    assert not elsewhere & {*met}
+
+
+def test_what_shows_the_subject_of_a_rule_is_what_the_rule_looks_at() -> None:
+    looked_at = {rule.code: {*rule.calls, *rule.writes} for rule in all_rules()}
+    for code, named in SUBJECTS.items():
+        assert named <= looked_at[code], code

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hasten.cli.options import NamedPath, as_json
-from hasten.cli.output import print_json, print_rich, print_text
+from hasten.cli.output import print_json, print_rich, print_text, say
 from hasten.errors import HastenError
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def scan(
 
     Exit 0: nothing found, or left to fix. 1: something is. 2: a fault.
     """
+    _refuse_missing_folder()
     asked = paths or (Path(),)
     told = "json" if as_json else format_
     project = _project(asked, select, ignore)
@@ -75,6 +76,17 @@ def scan(
     context.exit(1 if report.findings else 0)
 
 
+def _refuse_missing_folder() -> None:
+    """Paths are told from the folder one is in, which may have been deleted meanwhile."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise HastenError(
+            f"The folder that you are in cannot be looked up: {error.strerror or error}.",
+            fix="Go to one that is there, such as with `cd`.",
+        ) from error
+
+
 def _fix(
     paths: Sequence[Path],
     project: "Project",
@@ -84,8 +96,8 @@ def _fix(
     unsafe: bool,
     diff: bool,
 ) -> int:
-    """The exit code."""
-    from hasten.report.scan_fixes import fix_card
+    """The exit code. Where only a difference goes to stdout, stderr has what is left."""
+    from hasten.report.scan_fixes import fix_card, left_in_words
     from hasten.scan.fix import fix
 
     if told not in ("text", "json"):
@@ -101,6 +113,8 @@ def _fix(
         print_json(report)
     elif diff:
         print_text("".join(report.differences.values()))
+        for line in left_in_words(report):
+            say(line)
     else:
         print_rich(fix_card(report))
     return 1 if report.left or (diff and report.differences) else 0

@@ -3,11 +3,15 @@
 import os
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 
-def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Readers see the old file or the new one, never a part; a failure leaves the old one."""
+def write_atomically(
+    path: Path, content: bytes, mode: int = 0o644, owner: tuple[int, int] | None = None
+) -> None:
+    """Readers see the old file or the new one, never a part; a failure leaves the old one.
+    ``owner`` is the user and the group it is given to, as far as we may."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:
@@ -15,6 +19,9 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if owner is not None:
+            with suppress(PermissionError):
+                os.chown(temporary, *owner)
         temporary.chmod(mode)
         temporary.replace(path)
     except BaseException:

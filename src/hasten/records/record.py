@@ -70,13 +70,14 @@ def _mend_toml(text: str, said: str) -> str:
 
 
 def unknown_name(
-    what: str, name: str, known: Iterable[str], *, where: str = "", path: str = ""
+    what: str, name: str, known: Iterable[str], *, where: str = "", path: str = "", all_: str = ""
 ) -> HastenError:
-    """The error for a name that nobody knows: shows the nearest known one, or all of them."""
+    """The error for a name that nobody knows: shows the nearest known one, or all of them. Where
+    these are too many to be read, ``all_`` says what lists them."""
     names = sorted(known)
     name = name if len(name) <= SHOWN_CHARACTERS else f"{name[:SHOWN_CHARACTERS]}..."
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    fix = f"Known: {', '.join(names) or 'none'}."
+    fix = all_ or f"Known: {', '.join(names) or 'none'}."
     if near:
         fix = f"Did you mean {_dotted(path, near[0])!r}?"
     full = _dotted(path, name) if path else name

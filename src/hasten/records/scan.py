@@ -101,7 +101,8 @@ class ScanSummary(Record, frozen=True, kw_only=True):
     rules: tuple[str, ...]
     """Codes of those that were looked for."""
     met: tuple[str, ...]
-    """Of these, whose subject is in the code: a call, a setting or a word that they look at."""
+    """Of these, whose subject is surely in the code: a call or a setting that only they and their
+    like are about. Of others it is not known."""
     spared: tuple[Spared, ...]
     remarks: tuple[Remark, ...]
 

@@ -55,6 +55,11 @@ def counted(count: int, one: str, more: str = "") -> str:
 
 def headline(report: ScanReport) -> str:
     summary = report.summary
+    if not summary.files and summary.skipped:
+        return (
+            f"Nothing looked at: {counted(summary.skipped, 'file')} skipped, with no word of torch,"
+            " numpy, pandas or training."
+        )
     if not report.findings:
         return f"Nothing found in {counted(summary.files, 'file')}."
     files = len({each.path for each in report.findings})

@@ -25,7 +25,7 @@ def fix_card(report: FixReport) -> RenderableType:
         unbroken(f"{printable(path)} is left as it is: {why}.")
         for path, why in sorted(report.refused.items())
     ]
-    return Group(*parts, Text(_headline(report), style="bold"), *map(Text, _left(report)))
+    return Group(*parts, Text(_headline(report), style="bold"), *map(Text, left_in_words(report)))
 
 
 def trial_card(trial: FixTrial) -> RenderableType:
@@ -59,7 +59,7 @@ def _headline(report: FixReport) -> str:
     return f"{counted(len(report.fixed), 'fix', 'fixes')} made in {counted(files, 'file')}."
 
 
-def _left(report: FixReport) -> list[str]:
+def left_in_words(report: FixReport) -> list[str]:
     """What was not fixed, and what to do about it."""
     said = []
     if report.unsafe:

@@ -1,6 +1,7 @@
 """What a scan found, as commands by which GitHub shows it beside the lines of a pull request."""
 
 from hasten.records.scan import CodeFinding, ScanReport, Severity
+from hasten.report.text import printable
 
 LEVELS: dict[Severity, str] = {
     "high": "warning",
@@ -54,4 +55,6 @@ def _command(level: str, message: str, **properties: str) -> str:
 
 
 def _escaped(text: str) -> str:
+    """Other control characters would drive the terminal of whoever looks at the log."""
+    text = "".join(each if each in "\r\n" else printable(each) for each in text)
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

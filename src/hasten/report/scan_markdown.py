@@ -1,5 +1,5 @@
-"""What a scan found, as a plan of work in Markdown: what to do first, where, why and how, what is
-right already and what to leave alone."""
+"""What a scan found, as a plan of work in Markdown: what to do first, where, why and how, what was
+looked at besides and what to leave alone."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def scan_markdown(report: ScanReport, rules: Rules, source: Source) -> str:
         for code, findings in _by_code(members):
             parts += _rule(rules[code], findings, source, told.get(code))
             told.setdefault(code, number)
-    parts += [*_right(report, rules), *_risky(report, rules), *_left_alone(report, rules)]
+    parts += [*_fine(report, rules), *_risky(report, rules), *_left_alone(report, rules)]
     return "\n\n".join([*parts, *_unread(report)]) + "\n"
 
 
@@ -157,8 +157,8 @@ def _outdented(lines: Sequence[str]) -> list[str]:
     return [line[min(indent, len(line) - len(line.lstrip())) :] for line in lines]
 
 
-def _right(report: ScanReport, rules: Rules) -> Iterator[str]:
-    """Only what the code does at all: of the rest it is no merit that nothing is wrong."""
+def _fine(report: ScanReport, rules: Rules) -> Iterator[str]:
+    """Only what the code surely has: of the rest it is no merit that nothing was found."""
     summary = report.summary
     by_family: dict[str, list[str]] = {}
     for code in summary.rules:
@@ -166,12 +166,12 @@ def _right(report: ScanReport, rules: Rules) -> Iterator[str]:
             by_family.setdefault(rules[code].family, []).append(rules[code].name)
     if not by_family:
         return
-    yield "## Already right"
-    yield "What these look at is in the code, and nothing was found:"
+    yield "## Looked at, and nothing found"
+    yield "Calls or settings that these rules judge are in the code, and they found nothing:"
     yield "\n".join(f"- {family}: {', '.join(names)}" for family, names in by_family.items())
     if rest := len({*summary.rules} - {*summary.met} - {*summary.codes}):
         others = counted(rest, "other rule")
-        yield f"{others} found nothing either, but nothing was seen that they are about."
+        yield f"{others} found nothing; whether there was anything to find is not known."
 
 
 def _risky(report: ScanReport, rules: Rules) -> Iterator[str]:

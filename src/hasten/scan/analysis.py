@@ -14,12 +14,13 @@ from itertools import chain
 import msgspec
 
 from hasten.records.scan import Fix
-from hasten.scan.comments import Ignored, ignored_in
+from hasten.scan.comments import Ignored, ignored_in, statements_at
 from hasten.scan.heat import Heat, bare, trains
 from hasten.scan.look import Look
 from hasten.scan.outline import Function, Loop, Outline, Site
 from hasten.scan.reading import UnreadableError, decode
 from hasten.scan.rule import Found, Rule
+from hasten.scan.subjects import SUBJECTS
 from hasten.scan.trace import last_name
 from hasten.scan.traversal import outline
 from hasten.scan.vocabulary import words
@@ -118,8 +119,11 @@ class Analysis(msgspec.Struct, frozen=True, array_like=True):
     has_torch: bool
     failure: str = ""
     ignored: Ignored = {}
+    statements: dict[int, tuple[int, int]] = {}
+    """By the lines of candidates, where something is ignored: first and last line of the statement
+    around each."""
     met: tuple[str, ...] = ()
-    """Codes of rules that had something to judge, found or not."""
+    """Codes of rules of which it is sure that they had something to judge, found or not."""
 
 
 @dataclass(frozen=True)
@@ -201,9 +205,11 @@ def _unread(failure: str) -> Analysis:
 def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     look = Look(found, text)
     has_torch = _has_torch(found, text)
-    met = {rule for rule in _met(found, rules) if has_torch or not rule.needs_torch}
+    looking = {rule for rule in _looking(found, rules) if has_torch or not rule.needs_torch}
     out = {
-        rule for rule in met if rule.mentions and not any(word in text for word in rule.mentions)
+        rule
+        for rule in looking
+        if rule.mentions and not any(word in text for word in rule.mentions)
     }
     numbers = {id(function): number for number, function in enumerate(found.functions)}
     unique: dict[tuple[str, int], Candidate] = {}
@@ -212,13 +218,16 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
         key=lambda each: (each.line, each.column, each.code),
     ):
         unique.setdefault((each.code, each.line), each)
+    ignored = ignored_in(text)
+    lines = {each.line for each in unique.values()} if ignored else ()
     return Analysis(
         functions=tuple(_defined(each, look, has_torch) for each in found.functions),
         called=_called(found, look, numbers),
         candidates=tuple(unique.values()),
         has_torch=has_torch,
-        ignored=ignored_in(text),
-        met=tuple(sorted(rule.code for rule in met - out)),
+        ignored=ignored,
+        statements=statements_at(lines, found.tree) if lines else {},
+        met=tuple(sorted({rule.code for rule in _met(found, rules) if rule in looking - out})),
     )
 
 
@@ -273,15 +282,24 @@ def _imported(found: Outline) -> set[str]:
     return plain | set(found.imports.values())
 
 
-def _met(found: Outline, rules: Rules) -> set[Rule]:
-    """Whose subject is there: a call or a setting that they look at, or a word that gives them
-    away. Of those that look at all loops and the like nothing can be said."""
+def _looking(found: Outline, rules: Rules) -> set[Rule]:
+    """That look at something in the file."""
     asked = chain(
         (rules.by_call[name] for name in found.calls),
         (rules.by_write[name] for name in found.writes),
+        (rules.by_node[node] for node in found.nodes),
     )
-    in_words = (rule for node in found.nodes for rule in rules.by_node[node] if rule.mentions)
-    return {*chain.from_iterable(asked), *in_words}
+    return set(chain.from_iterable(asked))
+
+
+def _met(found: Outline, rules: Rules) -> Iterator[Rule]:
+    """Whose subject is seen: they looked at a place of which a word alone tells that it is
+    theirs."""
+    for places, by_name in ((found.calls, rules.by_call), (found.writes, rules.by_write)):
+        for name, sites in places.items():
+            for rule in by_name[name]:
+                if name in SUBJECTS.get(rule.code, ()) and _narrowed(sites, rule):
+                    yield rule
 
 
 def _asked(

@@ -7,29 +7,37 @@ from hasten.scan.registry import all_rules
 from hasten.scan.rule import Rule
 
 PREFIX = "HST"
+ALL = "`hasten explain` lists all rules."
 
 
 def meant_by(code: str) -> list[Rule]:
-    """The rules of a code, of the beginning of some, or of a name; none where it is unknown."""
-    if not code.startswith(PREFIX):
-        return [rule for rule in all_rules() if rule.name == code]
-    return [rule for rule in all_rules() if rule.code.startswith(code)]
+    """The rules of a code, of the beginning of some, or of a name, in large letters or small; none
+    where it is unknown."""
+    said = _said(code)
+    if not said.startswith(PREFIX):
+        return [rule for rule in all_rules() if rule.name == said]
+    return [rule for rule in all_rules() if rule.code.startswith(said)]
 
 
-def codes_of(codes: Iterable[str], *, where: str = "", path: str = "") -> dict[str, int]:
+def codes_of(codes: Iterable[str], *, where: str = "") -> dict[str, int]:
     """All rules that are meant, by their own codes, with how exactly: the length of what named
-    it. ``where`` and ``path`` are for the error that names an unknown one."""
+    it. ``where`` is for the error that names an unknown one."""
     found: dict[str, int] = {}
     for code in codes:
         rules = meant_by(code)
         if not rules:
-            by_code = code.startswith(PREFIX)
-            known = [rule.code if by_code else rule.name for rule in all_rules()]
-            raise unknown_name("rule", code, known, where=where, path=path)
+            said = _said(code)
+            known = [rule.code if said.startswith(PREFIX) else rule.name for rule in all_rules()]
+            raise unknown_name("rule", said, known, where=where, all_=ALL)
         for rule in rules:
             exactly = min(len(code), len(rule.code))
             found[rule.code] = max(found.get(rule.code, 0), exactly)
     return found
+
+
+def _said(code: str) -> str:
+    """As rules write it."""
+    return code.upper() if code.upper().startswith(PREFIX) else code.lower()
 
 
 def chosen(select: Iterable[str], ignore: Iterable[str]) -> list[Rule]:

@@ -88,9 +88,9 @@ class Tree:
         self._known = dict(self.heat)
         self._follow(self._assume())
 
-    def _train(self) -> tuple[set[Key], set[Key]]:
+    def _train(self) -> tuple[list[Key], list[Key]]:
         """Functions that train for a step by what they call, and those with a loop that does so in
-        every turn."""
+        every turn. The last of each is the first in its file: it is followed first."""
         open_ = [
             (path, number)
             for path, analysis in self._analyses.items()
@@ -98,7 +98,7 @@ class Tree:
             if function.trains and "epoch" not in function.name
         ]
         callers = self._callers() if open_ else {}
-        found, looping = set(open_), set()
+        found, looping = set(open_), set[Key]()
         while open_:
             for caller, call in callers.get(open_.pop(), ()):
                 if call.loop != (0, 0):
@@ -107,7 +107,7 @@ class Tree:
                 elif caller not in found and not self._function(caller).is_seldom:
                     found.add(caller)
                     open_.append(caller)
-        return found, looping
+        return sorted(found, reverse=True), sorted(looping, reverse=True)
 
     def _callers(self) -> dict[Key, list[tuple[Key, Called]]]:
         """Of each function who calls it, and not only now and then."""

@@ -15,6 +15,9 @@ MATTERS = (
 train or load with what others import for them."""
 MOST_BYTES = 3_000_000
 """Larger files are written by programs, and their trees would take hundreds of megabytes."""
+NOTEBOOK = ".ipynb"
+CONVERT = "it is a notebook: scan what `jupyter nbconvert --to script` makes of it"
+"""Its text is an expression of Python too, in which nothing can be found."""
 
 
 class UnreadableError(Exception):
@@ -22,6 +25,8 @@ class UnreadableError(Exception):
 
 
 def read(path: Path) -> bytes:
+    if path.suffix == NOTEBOOK:
+        raise UnreadableError(CONVERT)
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             about = os.fstat(file.fileno())

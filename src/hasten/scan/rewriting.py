@@ -161,8 +161,9 @@ def _put_back(source: Source, text: str) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """With the mode that the file has."""
-    write_atomically(path, content, stat.S_IMODE(path.stat().st_mode))
+    """With the mode and the owner that the file has."""
+    about = path.stat()
+    write_atomically(path, content, stat.S_IMODE(about.st_mode), (about.st_uid, about.st_gid))
 
 
 def _refusal(source: Source, roots: Sequence[Path]) -> str:
@@ -174,6 +175,8 @@ def _refusal(source: Source, roots: Sequence[Path]) -> str:
         return "it lies outside of what was given"
     if not os.access(path, os.W_OK) or not path.stat().st_mode & stat.S_IWUSR:
         return "it is read-only"
+    if path.stat().st_nlink > 1:
+        return "it has other names (hard links), which would keep the old text"
     if path.read_bytes() != source.content:
         return CHANGED
     return ""

@@ -14,7 +14,7 @@ from hasten.records.record import digest_of
 from hasten.records.scan import CodeFinding, Remark, ScanReport, ScanSummary, Spared
 from hasten.scan.analysis import Analysis
 from hasten.scan.cache import Cache
-from hasten.scan.choice import chosen, codes_of
+from hasten.scan.choice import chosen, codes_of, meant_by
 from hasten.scan.files import Excluded, Files, python_files
 from hasten.scan.gather import Means, gather
 from hasten.scan.link import Tree
@@ -173,11 +173,10 @@ def unwanted_in(names: Mapping[Path, str], project: Project) -> dict[str, frozen
 
 
 def _is_ignored(finding: CodeFinding, analysis: Analysis) -> bool:
-    """By a comment on its first or on its last line."""
-    codes = {
-        code for line in (finding.line, finding.end_line) for code in analysis.ignored.get(line, ())
-    }
-    return any(code == finding.name or finding.code.startswith(code) for code in codes)
+    """By a comment on its own first or last line, or on that of its statement."""
+    lines = finding.line, finding.end_line, *analysis.statements.get(finding.line, ())
+    codes = {code for line in lines for code in analysis.ignored.get(line, ())}
+    return any(rule.code == finding.code for code in codes for rule in meant_by(code))
 
 
 def _remarks(analyses: Mapping[str, Analysis]) -> list[Remark]:

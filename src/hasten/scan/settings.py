@@ -46,7 +46,7 @@ def read_settings(file: Path) -> ScanSettings:
     raw = table.get("hasten", {}) if isinstance(table, dict) else {}
     settings = from_builtins(raw, HastenTable, where=where, path=TABLE).scan
     for key, codes in _named(settings):
-        codes_of(codes, where=where, path=f"{TABLE}.scan.{key}")
+        codes_of(codes, where=f"{where}: {TABLE}.scan.{key}")
     return settings
 
 

@@ -43,7 +43,7 @@ class _Reader:
         writes: frozenset[str],
     ) -> None:
         self._wanted_calls, self._wanted_nodes, self._wanted_writes = calls, nodes, writes
-        self._wanted_endings = tuple(each[1:] for each in calls if each.startswith("*"))
+        self._wanted_endings = tuple(sorted(each[1:] for each in calls if each[:1] == "*"))
         self.found = Outline(tree)
         self._function = Function("", tree, None, None)
         self.found.functions.append(self._function)
