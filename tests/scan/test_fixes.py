@@ -2,10 +2,13 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
+from hasten import gallery
 from hasten.records.scan import CodeFinding, Edit
 from hasten.scan.analysis import Rules, analyse
 from hasten.scan.fixing import Fixed, fix_texts
@@ -88,6 +91,27 @@ def test_a_second_run_changes_nothing(rule: Rule, example: str) -> None:
     assert not once.refused
     again = fixed(rule, once.texts[PATH])
     assert (again.texts, again.findings, again.refused) == ({}, [], {})
+
+
+def all_findings(changed: Mapping[str, str]) -> list[CodeFinding]:
+    rules = {rule.code: rule for rule in all_rules()}
+    analyses = {path: analyse(text, Rules.of(rules.values())) for path, text in changed.items()}
+    return Tree(analyses).findings(rules)
+
+
+SCRIPTS = [
+    pytest.param(path.read_text(encoding="utf-8"), id=path.parent.name)
+    for path in Path(gallery.__path__[0]).glob("*/naive.py")
+]
+EXAMPLES = [pytest.param(each.values[1], id=each.id) for each in FIXABLE]
+
+
+@pytest.mark.parametrize("unsafe", [False, True], ids=["safe", "unsafe"])
+@pytest.mark.parametrize("text", [*EXAMPLES, *SCRIPTS])
+def test_no_fix_makes_a_finding(text: str, unsafe: bool) -> None:
+    before = all_findings({PATH: text})
+    left = fix_texts({PATH: text}, before, all_findings, unsafe=unsafe).left
+    assert not Counter(each.code for each in left) - Counter(each.code for each in before)
 
 
 LAYOUTS: dict[str, Callable[[str], str]] = {
