@@ -194,6 +194,51 @@ def test_a_device_that_may_lack_double_makes_it_unsafe() -> None:
     assert safeties(text.replace("'cuda'", "'cuda' or 'mps'")) == {"unsafe"}
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "loss = torch.tensor(0.0)\nif x is not None:\n    loss = model(x, y)",
+        "loss = model(x, y) if x is not None else torch.zeros(())",
+        "k = len(y) % 2\nloss = model(x.to(f'cuda:{k}'), y)",
+        "k = len(y) % 2\ndevice = devices[k]\nloss = model(x.to(device), y)",
+        "for k in range(2):\n    loss = model[k](x.cuda(k), y)",
+        "loss = model(x.to('cuda:0'), y) + model(x.to('cuda:1'), y).to('cuda:0')",
+    ],
+)
+def test_a_sum_over_several_devices_is_not_fixed(head: str) -> None:
+    head = head.replace("\n", "\n        ")
+    text = loop("total += loss.item()").replace("loss = model(x, y)", head)
+    ast.parse(text)
+    assert look({PATH: text}), "nothing is found here at all"
+    assert fixed(text).texts == {}
+
+
+def test_sums_of_losses_on_two_devices_are_not_fixed() -> None:
+    text = loop("total += loss.item()\ntotal += other_loss.item()")
+    other = "loss = model(x, y)\n        other_loss = model(x)"
+    assert fixed(text.replace("loss = model(x, y)", other)).texts
+    on_host = other + ".cpu()"
+    assert fixed(text.replace("loss = model(x, y)", on_host)).texts == {}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "x = x.to(device)\nloss = model(x, y)",
+        "x = x.to(torch.device(f'cuda:{device}'))\nloss = model(x, y)",
+        "loss = model(x, y)\nloss = loss + torch.tensor(1.0)",
+        "loss = model(x, y)\nloss = loss.mean() / 2",
+        "loss = model(x, y).to(x.device)",
+        "loss = model(x, y.to(x))",
+        "where = x.device\nloss = model(x, y.to(where))",
+    ],
+)
+def test_a_sum_on_one_device_is_fixed(head: str) -> None:
+    head = head.replace("\n", "\n        ")
+    text = loop("total += loss.item()").replace("loss = model(x, y)", head)
+    assert safeties(text) == {"safe"}
+
+
 def test_a_list_without_end_is_unsafe() -> None:
     text = loop("losses.append(loss.item())", before="losses = []", after="return losses")
     assert safeties(text) == {"safe"}
