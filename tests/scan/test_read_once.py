@@ -239,6 +239,26 @@ def test_a_sum_on_one_device_is_fixed(head: str) -> None:
     assert safeties(text) == {"safe"}
 
 
+@pytest.mark.parametrize(
+    "clock",
+    [
+        "time.time()", "time.perf_counter()", "time.monotonic()", "time.process_time()", "now()",
+        "datetime.now()", "datetime.datetime.now()", "timeit.default_timer()", "perf_counter()",
+        "begin.elapsed_time(end)",
+    ],
+)  # fmt: skip
+def test_a_loop_that_reads_a_clock_makes_it_unsafe(clock: str) -> None:
+    imports = (
+        "import datetime, time, timeit\nfrom time import perf_counter\n\n"
+        "def now():\n    return time.time()\n\n"
+    )
+    text = imports + loop(f"total += loss.item()\nprint({clock})")
+    assert safeties(text) == {"unsafe"}
+    assert safeties(text.replace(f"print({clock})", "print(x)")) == {"safe"}
+    after_it = imports + loop("total += loss.item()", after=f"return total, {clock}")
+    assert safeties(after_it) == {"safe"}
+
+
 def test_a_list_without_end_is_unsafe() -> None:
     text = loop("losses.append(loss.item())", before="losses = []", after="return losses")
     assert safeties(text) == {"safe"}
