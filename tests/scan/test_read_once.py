@@ -396,6 +396,21 @@ def test_a_sum_that_is_typed_is_added_up_beside_it(head: str, one: str) -> None:
     assert not look({PATH: after})
 
 
+@pytest.mark.parametrize(
+    ("before", "head"),
+    [
+        ("total: float = 0.0", LOSS),
+        ("total = 0.0", LOSS.replace("loss =", "loss: torch.Tensor =")),
+        ("total = 0.0\nloss: torch.Tensor", "loss = model(x, y)"),
+    ],
+)
+def test_annotations_of_names_make_a_function_a_typed_one(before: str, head: str) -> None:
+    sent = f"x = x.to(device)\n        {head}"
+    text = loop("total += loss.item()", before=before).replace("loss = model(x, y)", sent)
+    (after,) = fixed(text).texts.values()
+    assert "total_on_device += loss.detach()" in after
+
+
 def test_a_typed_product_is_made_in_double_and_a_typed_count_is_whole() -> None:
     head = f"x = x.to(device)\n        {LOSS}"
     inside = "total += loss.item() * len(x)\nright += torch.eq(x, y).sum().item()"
