@@ -269,6 +269,23 @@ def test_a_list_without_end_is_unsafe() -> None:
         assert safeties(text.replace("x, y in loader", f"step in {over}")) == {"unsafe"}
 
 
+FOREVER = """\
+def forever(loader):
+    while True:
+        yield from loader
+
+"""
+
+
+@pytest.mark.parametrize("over", ["forever(loader)", "enumerate(forever(loader))", "batches"])
+def test_a_list_of_a_loop_over_a_generator_without_end_is_unsafe(over: str) -> None:
+    before = "batches = forever(loader)\nlosses = []"
+    text = loop("losses.append(loss.item())", before=before, after="return losses")
+    text = FOREVER + text.replace("x, y in loader", f"x, y in {over}")
+    assert safeties(text) == {"unsafe"}
+    assert safeties(text.replace("while True", "for _ in loader")) == {"safe"}
+
+
 def list_loop(inside: str, *, before: str = "losses = []", head: str = "") -> str:
     text = loop(inside, before=before, after="return losses")
     return text.replace("loss = model(x, y)", head) if head else text
