@@ -132,3 +132,36 @@ def test_a_fix_keeps_to_the_layout(rule: Rule, example: str, layout: Callable[[s
     if layout is str.rstrip:
         after = after.rstrip()  # the line before one that is removed keeps its end
     assert after == layout(expected)
+
+
+WAIT = "torch.cuda.synchronize()"
+
+
+def waiting(body: str) -> str:
+    head = "import torch\n\ndef train(model, loader, a, b):\n    for x, y in loader:\n"
+    lines = ["torch.sum(model(x, y)).backward()", *body.splitlines(), "model.step()"]
+    return head + "".join(f"        {line}\n" for line in lines if line)
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        (WAIT, ""),
+        (f"if a:\n    {WAIT}", ""),
+        (f"try:\n    {WAIT}\nexcept RuntimeError:\n    pass", ""),
+        (f"if a:\n    try:\n        {WAIT}\n    except RuntimeError:\n        print(x)", ""),
+        (f"try:\n    b()\n    {WAIT}\nfinally:\n    a()", "try:\n    b()\nfinally:\n    a()"),
+        (f"try:\n    {WAIT}\nfinally:\n    a()", None),
+        (f"try:\n    a()\nfinally:\n    {WAIT}", None),
+        (f"try:\n    {WAIT}\nexcept RuntimeError:\n    pass\nelse:\n    a()", None),
+        (f"if a:\n    b()\nelse:\n    {WAIT}", None),
+        (f"if a:\n    {WAIT}\nelif b:\n    b()", None),
+        (f"if a:\n    b()\nelif b:\n    {WAIT}", None),
+        (f"with a:\n    {WAIT}", None),
+    ],
+)
+def test_a_call_is_left_out_with_all_that_is_there_for_it(body: str, left: str | None) -> None:
+    (rule,) = (each for each in all_rules() if each.code == "HST217")
+    assert findings(rule, waiting(body)), "nothing is found here at all"
+    after = {} if left is None else {PATH: waiting(left)}
+    assert fixed(rule, waiting(body)).texts == after
