@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hasten.records.scan import FixReport
+from hasten.records.scan_settings import ScanSettings
 from hasten.scan.cache import Cache
 from hasten.scan.fix import Surveyed, fix
 from hasten.scan.gather import Means
@@ -225,3 +226,68 @@ def test_other_files_are_fixed_where_one_cannot_be(file: Path) -> None:
     assert locked.read_text() == SLOW
     assert len(report.refused) == 1
     assert len(report.fixed) == 1
+
+
+LOOP = """\
+import torch
+
+def told(loss):
+    return loss.item()
+
+def tell(loss):
+    print(told(loss))
+
+def train(model, loader, optimizer, device="cuda"):
+    total = 0.0
+    for x, y in loader:
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        pass
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "select"),
+    [
+        ("told(loss)", ()),
+        ("tell(loss)", ()),
+        ("print(loss.item())  # hasten: ignore[HST201]", ()),
+        ("print(float(loss))", ("HST201",)),
+        ("if loss > 3: print(x)", ("HST201",)),
+        ("save(model.told.cpu())", ()),
+        ("save(model.told.tolist())", ()),
+        ("save(each.numpy() for each in model.told)", ()),
+    ],
+)
+def test_a_loop_that_waits_in_any_case_is_not_fixed(
+    file: Path, other: str, select: tuple[str, ...]
+) -> None:
+    project = Project(file.parent, ScanSettings(select=select))
+    file.write_text(LOOP)
+    assert fix([file], project, unsafe=True, write=False).fixed
+    file.write_text(LOOP.replace("pass", other))
+    report = fix([file], project, unsafe=True)
+    assert report.fixed == ()
+    assert file.read_text() == LOOP.replace("pass", other)
+    assert not select or {each.code for each in report.left} == set(select)
+    assert (15, "display") in {
+        (each.line, each.fix.safety) for each in report.left if each.fix is not None
+    }
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "if len(x) % 100 == 0: print(told(loss))",
+        "if len(x) % 100 == 0: print(y.cpu())",
+        "rows = torch.zeros(3).tolist()",
+    ],
+)
+def test_what_runs_rarely_or_on_the_host_does_not_keep_a_loop_waiting(
+    file: Path, other: str
+) -> None:
+    file.write_text(LOOP.replace("pass", other))
+    assert [each.line for each in fix([file], write=False).fixed] == [15]

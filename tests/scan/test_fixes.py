@@ -2,10 +2,13 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
+from hasten import gallery
 from hasten.records.scan import CodeFinding, Edit
 from hasten.scan.analysis import Rules, analyse
 from hasten.scan.fixing import Fixed, fix_texts
@@ -90,6 +93,27 @@ def test_a_second_run_changes_nothing(rule: Rule, example: str) -> None:
     assert (again.texts, again.findings, again.refused) == ({}, [], {})
 
 
+def all_findings(changed: Mapping[str, str]) -> list[CodeFinding]:
+    rules = {rule.code: rule for rule in all_rules()}
+    analyses = {path: analyse(text, Rules.of(rules.values())) for path, text in changed.items()}
+    return Tree(analyses).findings(rules)
+
+
+SCRIPTS = [
+    pytest.param(path.read_text(encoding="utf-8"), id=path.parent.name)
+    for path in Path(gallery.__path__[0]).glob("*/naive.py")
+]
+EXAMPLES = [pytest.param(each.values[1], id=each.id) for each in FIXABLE]
+
+
+@pytest.mark.parametrize("unsafe", [False, True], ids=["safe", "unsafe"])
+@pytest.mark.parametrize("text", [*EXAMPLES, *SCRIPTS])
+def test_no_fix_makes_a_finding(text: str, unsafe: bool) -> None:
+    before = all_findings({PATH: text})
+    left = fix_texts({PATH: text}, before, all_findings, unsafe=unsafe).left
+    assert not Counter(each.code for each in left) - Counter(each.code for each in before)
+
+
 LAYOUTS: dict[str, Callable[[str], str]] = {
     "tabs": lambda text: re.sub(r"(?m)^ +", lambda space: "\t" * (len(space[0]) // 4), text),
     "two spaces": lambda text: re.sub(r"(?m)^ +", lambda space: space[0][::2], text),
@@ -108,3 +132,36 @@ def test_a_fix_keeps_to_the_layout(rule: Rule, example: str, layout: Callable[[s
     if layout is str.rstrip:
         after = after.rstrip()  # the line before one that is removed keeps its end
     assert after == layout(expected)
+
+
+WAIT = "torch.cuda.synchronize()"
+
+
+def waiting(body: str) -> str:
+    head = "import torch\n\ndef train(model, loader, a, b):\n    for x, y in loader:\n"
+    lines = ["torch.sum(model(x, y)).backward()", *body.splitlines(), "model.step()"]
+    return head + "".join(f"        {line}\n" for line in lines if line)
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        (WAIT, ""),
+        (f"if a:\n    {WAIT}", ""),
+        (f"try:\n    {WAIT}\nexcept RuntimeError:\n    pass", ""),
+        (f"if a:\n    try:\n        {WAIT}\n    except RuntimeError:\n        print(x)", ""),
+        (f"try:\n    b()\n    {WAIT}\nfinally:\n    a()", "try:\n    b()\nfinally:\n    a()"),
+        (f"try:\n    {WAIT}\nfinally:\n    a()", None),
+        (f"try:\n    a()\nfinally:\n    {WAIT}", None),
+        (f"try:\n    {WAIT}\nexcept RuntimeError:\n    pass\nelse:\n    a()", None),
+        (f"if a:\n    b()\nelse:\n    {WAIT}", None),
+        (f"if a:\n    {WAIT}\nelif b:\n    b()", None),
+        (f"if a:\n    b()\nelif b:\n    {WAIT}", None),
+        (f"with a:\n    {WAIT}", None),
+    ],
+)
+def test_a_call_is_left_out_with_all_that_is_there_for_it(body: str, left: str | None) -> None:
+    (rule,) = (each for each in all_rules() if each.code == "HST217")
+    assert findings(rule, waiting(body)), "nothing is found here at all"
+    after = {} if left is None else {PATH: waiting(left)}
+    assert fixed(rule, waiting(body)).texts == after

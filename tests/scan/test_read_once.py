@@ -194,6 +194,71 @@ def test_a_device_that_may_lack_double_makes_it_unsafe() -> None:
     assert safeties(text.replace("'cuda'", "'cuda' or 'mps'")) == {"unsafe"}
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "loss = torch.tensor(0.0)\nif x is not None:\n    loss = model(x, y)",
+        "loss = model(x, y) if x is not None else torch.zeros(())",
+        "k = len(y) % 2\nloss = model(x.to(f'cuda:{k}'), y)",
+        "k = len(y) % 2\ndevice = devices[k]\nloss = model(x.to(device), y)",
+        "for k in range(2):\n    loss = model[k](x.cuda(k), y)",
+        "loss = model(x.to('cuda:0'), y) + model(x.to('cuda:1'), y).to('cuda:0')",
+    ],
+)
+def test_a_sum_over_several_devices_is_not_fixed(head: str) -> None:
+    head = head.replace("\n", "\n        ")
+    text = loop("total += loss.item()").replace("loss = model(x, y)", head)
+    ast.parse(text)
+    assert look({PATH: text}), "nothing is found here at all"
+    assert fixed(text).texts == {}
+
+
+def test_sums_of_losses_on_two_devices_are_not_fixed() -> None:
+    text = loop("total += loss.item()\ntotal += other_loss.item()")
+    other = "loss = model(x, y)\n        other_loss = model(x)"
+    assert fixed(text.replace("loss = model(x, y)", other)).texts
+    on_host = other + ".cpu()"
+    assert fixed(text.replace("loss = model(x, y)", on_host)).texts == {}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "x = x.to(device)\nloss = model(x, y)",
+        "x = x.to(torch.device(f'cuda:{device}'))\nloss = model(x, y)",
+        "loss = model(x, y)\nloss = loss + torch.tensor(1.0)",
+        "loss = model(x, y)\nloss = loss.mean() / 2",
+        "loss = model(x, y).to(x.device)",
+        "loss = model(x, y.to(x))",
+        "where = x.device\nloss = model(x, y.to(where))",
+    ],
+)
+def test_a_sum_on_one_device_is_fixed(head: str) -> None:
+    head = head.replace("\n", "\n        ")
+    text = loop("total += loss.item()").replace("loss = model(x, y)", head)
+    assert safeties(text) == {"safe"}
+
+
+@pytest.mark.parametrize(
+    "clock",
+    [
+        "time.time()", "time.perf_counter()", "time.monotonic()", "time.process_time()", "now()",
+        "datetime.now()", "datetime.datetime.now()", "timeit.default_timer()", "perf_counter()",
+        "begin.elapsed_time(end)",
+    ],
+)  # fmt: skip
+def test_a_loop_that_reads_a_clock_makes_it_unsafe(clock: str) -> None:
+    imports = (
+        "import datetime, time, timeit\nfrom time import perf_counter\n\n"
+        "def now():\n    return time.time()\n\n"
+    )
+    text = imports + loop(f"total += loss.item()\nprint({clock})")
+    assert safeties(text) == {"unsafe"}
+    assert safeties(text.replace(f"print({clock})", "print(x)")) == {"safe"}
+    after_it = imports + loop("total += loss.item()", after=f"return total, {clock}")
+    assert safeties(after_it) == {"safe"}
+
+
 def test_a_list_without_end_is_unsafe() -> None:
     text = loop("losses.append(loss.item())", before="losses = []", after="return losses")
     assert safeties(text) == {"safe"}
@@ -202,6 +267,23 @@ def test_a_list_without_end_is_unsafe() -> None:
         "itertools.repeat(x)", "enumerate(itertools.cycle(loader))",
     ):  # fmt: skip
         assert safeties(text.replace("x, y in loader", f"step in {over}")) == {"unsafe"}
+
+
+FOREVER = """\
+def forever(loader):
+    while True:
+        yield from loader
+
+"""
+
+
+@pytest.mark.parametrize("over", ["forever(loader)", "enumerate(forever(loader))", "batches"])
+def test_a_list_of_a_loop_over_a_generator_without_end_is_unsafe(over: str) -> None:
+    before = "batches = forever(loader)\nlosses = []"
+    text = loop("losses.append(loss.item())", before=before, after="return losses")
+    text = FOREVER + text.replace("x, y in loader", f"x, y in {over}")
+    assert safeties(text) == {"unsafe"}
+    assert safeties(text.replace("while True", "for _ in loader")) == {"safe"}
 
 
 def list_loop(inside: str, *, before: str = "losses = []", head: str = "") -> str:
@@ -329,6 +411,21 @@ def test_a_sum_that_is_typed_is_added_up_beside_it(head: str, one: str) -> None:
     ).replace("loss = model(x, y)", sent)
     assert safeties(text) == {"unsafe"}
     assert not look({PATH: after})
+
+
+@pytest.mark.parametrize(
+    ("before", "head"),
+    [
+        ("total: float = 0.0", LOSS),
+        ("total = 0.0", LOSS.replace("loss =", "loss: torch.Tensor =")),
+        ("total = 0.0\nloss: torch.Tensor", "loss = model(x, y)"),
+    ],
+)
+def test_annotations_of_names_make_a_function_a_typed_one(before: str, head: str) -> None:
+    sent = f"x = x.to(device)\n        {head}"
+    text = loop("total += loss.item()", before=before).replace("loss = model(x, y)", sent)
+    (after,) = fixed(text).texts.values()
+    assert "total_on_device += loss.detach()" in after
 
 
 def test_a_typed_product_is_made_in_double_and_a_typed_count_is_whole() -> None:

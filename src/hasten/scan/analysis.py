@@ -24,6 +24,7 @@ from hasten.scan.subjects import SUBJECTS
 from hasten.scan.trace import last_name
 from hasten.scan.traversal import outline
 from hasten.scan.vocabulary import words
+from hasten.scan.waits import in_vain, may_wait_besides
 
 FOREIGN = (
     "torch", "numpy", "np.", "pandas", "scipy", "sklearn", "os.", "math.", "time.", "logging",
@@ -106,8 +107,8 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
     rare: bool
     assumes: bool
     least: Heat
-    loop: int
-    """Line of the innermost loop; 0 for none."""
+    loop: tuple[int, int]
+    """First and last line of the innermost loop that is understood; 0 for none."""
     fix: Fix | None
     group: str
 
@@ -319,7 +320,8 @@ def _candidate(
 ) -> Candidate:
     local = look.local(site)
     node = found.node
-    loop = _loop_line(site.loop, look)
+    loop = _understood(site.loop, look)
+    waits = loop is not None and rule.waits and not found.group
     return Candidate(
         code=rule.code,
         line=node.lineno,  # type: ignore[attr-defined]
@@ -333,18 +335,16 @@ def _candidate(
         rare=look.is_rare(site),
         assumes=found.assumes,
         least=rule.least if found.least is None else found.least,
-        loop=loop,
-        fix=found.fix,
-        group=found.group or (f"waits of the loop at line {loop}" if rule.waits and loop else ""),
+        loop=_lines_of(loop),
+        fix=in_vain(found.fix) if waits and loop and may_wait_besides(loop, look) else found.fix,
+        group=f"waits of the loop at line {loop.line}" if waits and loop else found.group,
     )
 
 
-def _loop_line(loop: Loop | None, look: Look) -> int:
-    """Of the loop that the line is said to run in: the innermost that is understood, else any."""
-    known = [
-        each for each in (loop.outwards() if loop else ()) if look.heats.kind_of(each) is not None
-    ]
-    return known[0].line if known else loop.line if loop else 0
+def _understood(loop: Loop | None, look: Look) -> Loop | None:
+    """The loop that the line is said to run in: the innermost that is understood, else any."""
+    around = loop.outwards() if loop else ()
+    return next((each for each in around if look.heats.kind_of(each) is not None), loop)
 
 
 def _defined(function: Function, look: Look, has_torch: bool) -> Defined:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 
 from hasten.scan.look import Look
 from hasten.scan.nodes import parts_of
@@ -14,16 +15,21 @@ TENSOR = re.compile(r"Tensor\b")
 def annotation_of(name: str, function: Function) -> ast.expr | None:
     if name in function.parameters:
         return function.parameters[name].annotation
+    own = (said for target, said in _own_annotations(function) if target == name)
+    return next(own, None)
+
+
+def _own_annotations(function: Function) -> Iterator[tuple[str, ast.expr]]:
+    """Of names that it gives values."""
     stack = list(parts_of(function.node))
     while stack:
         match stack.pop(0):
-            case ast.AnnAssign(target=ast.Name(id=target), annotation=said) if target == name:
-                return said
+            case ast.AnnAssign(target=ast.Name(id=target), annotation=said):
+                yield target, said
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.expr():
                 pass  # of names of its own, or without any annotation
             case other:
                 stack += parts_of(other)
-    return None
 
 
 def is_known_tensor(node: ast.expr | None, site: Site, look: Look) -> bool:
@@ -33,8 +39,10 @@ def is_known_tensor(node: ast.expr | None, site: Site, look: Look) -> bool:
 
 
 def _is_checked(function: Function) -> bool:
-    return _says_what_it_gives(function) or any(
-        each.annotation is not None for each in function.parameters.values()
+    return (
+        _says_what_it_gives(function)
+        or any(each.annotation is not None for each in function.parameters.values())
+        or any(True for _ in _own_annotations(function))
     )
 
 

@@ -204,23 +204,29 @@ def add_import(lines: Lines, tree: ast.Module, module: str) -> tuple[Edit, ...] 
 
 
 def leave_out(site: Site, lines: Lines, about: str) -> Fix | None:
-    """The call at the place, where it is a whole statement, with the ``if`` that is there for
-    nothing else. Unsafe, since it did something."""
+    """The call at the place, where it is a whole statement, with the ``if`` and the ``try`` that
+    are there for nothing else. Unsafe, since it did something. None where a part of another
+    statement would be left with nothing in it."""
     statement, block = site.statement, site.block
     if not isinstance(statement, ast.Expr) or statement.value is not site.node:
         return None
-    while block is not None and (asks := _only_for(block, statement, lines)) is not None:
-        statement, block = asks, block.parent
+    while block is not None and (around := _only_for(block, statement, lines)) is not None:
+        statement, block = around, block.parent
     body = body_of(block, site.function)
+    if block is not None and len(body) == 1:
+        return None
     return fix_of("unsafe", about, remove_statement(lines, statement, body))
 
 
-def _only_for(block: Block, statement: ast.stmt, lines: Lines) -> ast.If | None:
-    """The ``if`` with nothing else in it, that does nothing by asking."""
+def _only_for(block: Block, statement: ast.stmt, lines: Lines) -> ast.stmt | None:
+    """The ``if`` with nothing else in it, that does nothing by asking, or the ``try`` that has
+    nothing else to try."""
     match block.node:
         case ast.If(body=[only], orelse=[]) as asks if only is statement:
             stays = _is_elif(lines, asks) or any(map(_does_more, walk(asks.test)))
             return None if stays else asks
+        case ast.Try(body=[only], orelse=[], finalbody=[]) as tries if only is statement:
+            return tries
     return None
 
 

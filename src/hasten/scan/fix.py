@@ -36,7 +36,7 @@ def survey_tree(
     paths: Sequence[Path], project: Project | None = None, means: Means | None = None
 ) -> "Surveyed":
     means = means or Means(Cache(None, ""))
-    found = survey(paths, project or Project(Path.cwd()), means)
+    found = survey(paths, project or Project(Path.cwd()), means, to_fix=True)
     means.cache.save()
     return Surveyed(found)
 
@@ -45,9 +45,10 @@ class Surveyed:
     """What was surveyed, with some files changed."""
 
     def __init__(self, found: Survey) -> None:
-        self._rules = found.rules
-        self._looked = Rules.of(found.rules)
-        self._key_of = Reader([rule.code for rule in found.rules]).key_of
+        self._rules, self._besides = found.rules, found.besides
+        looked = [*found.rules, *found.besides]
+        self._looked = Rules.of(looked)
+        self._key_of = Reader([rule.code for rule in looked]).key_of
         decode = msgspec.msgpack.Decoder(Analysis).decode
         contents = found.contents()
         self._names = {path: shown(path) for path in contents}
@@ -61,7 +62,8 @@ class Surveyed:
         for name, text in changed.items():
             self._analyses[name] = analyse(text, self._looked)
         tree = Tree(self._analyses)
-        return link(tree, self._analyses, self._unwanted, self._rules, "").findings
+        told = link(tree, self._analyses, self._unwanted, self._rules, "", self._besides)
+        return told.findings
 
     def sources(self, findings: Sequence[CodeFinding]) -> tuple[dict[str, Source], dict[str, str]]:
         """Of files in which something can be fixed, and why others are not what was surveyed."""

@@ -6,6 +6,7 @@ The list itself holds nothing but numbers at any time, as whoever annotated it s
 
 import ast
 import re
+from collections.abc import Iterator
 
 from hasten.records.scan import Edit, Fix, Safety
 from hasten.scan.annotated import annotation_of
@@ -16,9 +17,9 @@ from hasten.scan.edits import (
     replace_methods,
     starts_of,
 )
-from hasten.scan.look import Look
+from hasten.scan.look import Look, is_own_attribute
 from hasten.scan.nodes import walk
-from hasten.scan.outline import Site
+from hasten.scan.outline import Loop, Site
 from hasten.scan.own_memory import keeps_its_numbers
 from hasten.scan.reads import before_copies, detached, holds, is_read
 from hasten.scan.trace import last_name
@@ -54,7 +55,7 @@ def _read_from_another(site: Site, usage: Usage, look: Look) -> Fix | None:
     name, fresh = usage.name, usage.fresh_name("on_device")
     if fresh is None:
         return None
-    safety, about = _safety(usage)
+    safety, about = _safety(usage, look)
     loop = usage.statement
     made = f"{fresh}{_annotation(usage, look)} = []"
     starts = starts_of(look.lines, loop, usage.inside)
@@ -89,18 +90,44 @@ def _kept(site: Site, usage: Usage, look: Look) -> Edit | None:
     return replace_methods(look.lines, site.node, tensor, f"{detached(site, look)}{copied}")
 
 
-def _safety(usage: Usage) -> tuple[Safety, str]:
+def _safety(usage: Usage, look: Look) -> tuple[Safety, str]:
     about = f"`{usage.name}` are kept on the device and read after the loop."
-    if _has_an_end(usage.loop.node):
+    if _has_an_end(usage.loop, look):
         return "safe", about
     return "unsafe", f"{about} Until then each takes 512 bytes there."
 
 
-def _has_an_end(loop: ast.AST) -> bool:
-    """Whether it goes over data; one that counts steps may go on for millions."""
-    if not isinstance(loop, ast.For):
+def _has_an_end(loop: Loop, look: Look) -> bool:
+    """Whether it goes over data; one that counts steps may go on for millions, and what gives
+    without end is left when somebody says so."""
+    if not isinstance(loop.node, ast.For):
         return False
-    return not any(last_name(each) in COUNTERS for each in walk(loop.iter))
+    over = list(walk(loop.node.iter))
+    over += [part for each in over for part in _parts_given(each, loop, look)]
+    return not any(last_name(each) in COUNTERS or _gives_forever(each, loop, look) for each in over)
+
+
+def _parts_given(node: ast.AST, loop: Loop, look: Look) -> Iterator[ast.AST]:
+    """Of the call that a name stands for."""
+    given = look.values.given(node, loop.function) if isinstance(node, ast.Name) else None
+    return walk(given) if isinstance(given, ast.Call) else iter(())
+
+
+def _gives_forever(node: ast.AST, loop: Loop, look: Look) -> bool:
+    """Whether it is a generator of the file, or of the class, that goes round and round."""
+    named = look.outline.function_named(look.dotted(node))
+    if named is None and is_own_attribute(node) and loop.function.owner is not None:
+        named = loop.function.owner.methods.get(last_name(node))
+    return (
+        named is not None
+        and named.is_generator
+        and any(
+            isinstance(each, ast.While)
+            and isinstance(each.test, ast.Constant)
+            and bool(each.test.value)
+            for each in walk(named.node)
+        )
+    )
 
 
 def _annotation(usage: Usage, look: Look) -> str:

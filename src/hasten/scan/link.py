@@ -296,6 +296,43 @@ class Tree:
                     found.append(finding)
         return found
 
+    def callees(self, key: Key, lines: tuple[int, int]) -> set[Key]:
+        """Functions that run as often as some lines of another: those that are called there, and
+        those that these call."""
+        first, last = lines
+        calls = [each for each in self._called.get(key, ()) if first <= each.line <= last]
+        found: set[Key] = set()
+        open_ = [(key, calls)]
+        while open_:
+            caller, calls = open_.pop()
+            called = {
+                callee
+                for call in calls
+                if not call.rare
+                for callee in self._resolve(caller, call)
+                if self._runs_as_often(callee, call)
+            }
+            open_ += [(each, self._called.get(each, [])) for each in called - found]
+            found |= called
+        return found
+
+    def kept_waiting(self, rules: Mapping[str, Rule]) -> set[tuple[str, str]]:
+        """Groups of files whose loop calls a function that waits."""
+        waiting: dict[Key, set[str]] = {}
+        for path, analysis in self._analyses.items():
+            for each in analysis.candidates:
+                if rules[each.code].waits and self._heat_of(path, each) >= each.least:
+                    waiting.setdefault((path, each.function), set()).add(each.group)
+        return {
+            (path, each.group)
+            for path, function in waiting
+            for each in self._analyses[path].candidates
+            if each.function == function
+            and each.group in waiting[path, function]
+            and each.group
+            and self.callees((path, function), each.loop) & waiting.keys() - {(path, function)}
+        }
+
     def seldom(self) -> list[Spared]:
         """Places that would be findings if they ran more often."""
         return [
@@ -345,7 +382,7 @@ class Tree:
             )
             words = f"{function.name} is called there" if reason else f"in {function.name}"
         else:
-            place, words = Place(path=path, line=each.loop or function.line), "this loop"
+            place, words = Place(path=path, line=each.loop[0] or function.line), "this loop"
         runs = {Heat.EPOCH: "epoch", Heat.STEP: "step", Heat.ELEMENT: "element"}[heat]
         return HotLoop(place=place, runs=runs, words=words)  # type: ignore[arg-type]
 

@@ -8,6 +8,7 @@ the loop the name is used for nothing else, and whatever comes after the loop fi
 import ast
 
 from hasten.records.scan import Fix
+from hasten.scan.clocks import TELLS_ELSE, reads_clock
 from hasten.scan.heat import Heat
 from hasten.scan.kept_list import keep_all
 from hasten.scan.look import Look
@@ -26,8 +27,18 @@ def read_after_loop(site: Site, look: Look) -> Fix | None:
     usage = Usage(name, loop, site.block, look)
     if not look.value(before_copies(site.node), site).is_tensor or not usage.is_hidden():
         return None
-    fix = sum_up if isinstance(site.statement, ast.AugAssign) else keep_all
-    return fix(site, usage, look)
+    make = sum_up if isinstance(site.statement, ast.AugAssign) else keep_all
+    fix = make(site, usage, look)
+    return fix if fix is None or not reads_clock(loop, look) else _unsafe(fix)
+
+
+def _unsafe(fix: Fix) -> Fix:
+    """Since the loop has waited for what it times."""
+    if fix.safety == "display":
+        return fix
+    return Fix(
+        safety="unsafe", about=f"{fix.about} Without the wait {TELLS_ELSE}.", edits=fix.edits
+    )
 
 
 def _name_of(statement: ast.stmt) -> str | None:

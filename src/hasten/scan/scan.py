@@ -19,8 +19,10 @@ from hasten.scan.files import Excluded, Files, python_files
 from hasten.scan.gather import Means, gather
 from hasten.scan.link import Tree
 from hasten.scan.patterns import Patterns
+from hasten.scan.registry import all_rules
 from hasten.scan.rule import Rule
 from hasten.scan.settings import Project
+from hasten.scan.waits import in_vain
 from hasten.scan.worker import Answer
 
 LAST = "last"
@@ -48,6 +50,8 @@ class Survey:
     rules: Sequence[Rule]
     files: Files
     answers: Mapping[Path, Answer]
+    besides: Sequence[Rule] = ()
+    """Rules that looked as well, and of which nothing is told."""
 
     def contents(self) -> "Contents":
         return {
@@ -57,12 +61,17 @@ class Survey:
         }
 
 
-def survey(paths: Sequence[Path], project: Project, means: Means) -> Survey:
+def survey(
+    paths: Sequence[Path], project: Project, means: Means, *, to_fix: bool = False
+) -> Survey:
+    """What is to be fixed is also looked at by all rules for waits, whichever are chosen: they are
+    fixed all or none."""
     settings = project.settings
     rules = chosen(settings.select, settings.ignore)
+    besides = [each for each in all_rules() if to_fix and each.waits and each not in rules]
     files = python_files(paths, Excluded(project.folder, Patterns(settings.exclude)))
-    answers = gather(files.found, [rule.code for rule in rules], means)
-    return Survey(project, rules, files, answers)
+    answers = gather(files.found, [rule.code for rule in (*rules, *besides)], means)
+    return Survey(project, rules, files, answers, besides)
 
 
 def scan(
@@ -138,25 +147,44 @@ def link(
     unwanted: Mapping[str, frozenset[str]],
     rules: Sequence[Rule],
     of: str,
+    besides: Sequence[Rule] = (),
 ) -> Told:
+    """Of the rules ``besides`` nothing is told, but that there are waits which they found."""
+    looked = {rule.code: rule for rule in (*rules, *besides)}
+    untold = {rule.code for rule in besides}
     findings, spared = [], tree.seldom()
-    for each in tree.findings({rule.code: rule for rule in rules}):
-        if each.code in unwanted.get(each.path, ()):
+    waiting = tree.kept_waiting(looked)
+    for each in tree.findings(looked):
+        is_unwanted = each.code in untold or each.code in unwanted.get(each.path, ())
+        is_ignored = _is_ignored(each, analyses[each.path])
+        if is_unwanted or is_ignored:
+            waiting.add((each.path, each.group))
+        if is_unwanted:
             continue
-        if _is_ignored(each, analyses[each.path]):
+        if is_ignored:
             spared.append(Spared(code=each.code, path=each.path, line=each.line, reason="ignored"))
         else:
             findings.append(each)
     return Told(
         of=of,
         findings=tuple(
-            sorted(findings, key=lambda each: (each.path, each.line, each.column, each.code))
+            _unless_in_vain(each, waiting)
+            for each in sorted(
+                findings, key=lambda each: (each.path, each.line, each.column, each.code)
+            )
         ),
         spared=tuple(sorted(spared, key=lambda each: (each.path, each.line, each.code))),
         remarks=tuple(_remarks(analyses)),
         failures={name: each.failure for name, each in analyses.items() if each.failure},
         met=tuple(sorted({code for each in analyses.values() for code in each.met})),
     )
+
+
+def _unless_in_vain(finding: CodeFinding, waiting: Collection[tuple[str, str]]) -> CodeFinding:
+    """Its fix is not made where its group has a wait that is left."""
+    if not finding.group or (finding.path, finding.group) not in waiting:
+        return finding
+    return msgspec.structs.replace(finding, fix=in_vain(finding.fix))
 
 
 def unwanted_in(names: Mapping[Path, str], project: Project) -> dict[str, frozenset[str]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from hasten.records.scan import Fix
 from hasten.scan.annotated import is_known_tensor
+from hasten.scan.devices import may_be_several
 from hasten.scan.edits import (
     fix_of,
     insert_line_after,
@@ -40,14 +41,17 @@ def sum_up(site: Site, usage: Usage, look: Look) -> Fix | None:
     read = [_read_in(above[-1], site, look) for _, above in usage.inside]
     if None in read or site.node not in read:
         return None
-    kinds = {holds(before_copies(each)) for each in read if each is not None}
+    tensors = [before_copies(each) for each in read if each is not None]
+    kinds = {holds(each) for each in tensors}
     kind = _kind_of_sum(usage.first_values(), kinds)
     if kind == "unknown" or (kind == "int" and not _are_whole(usage)):
         return None
-    if any(is_known_tensor(before_copies(each), site, look) for each in read if each is not None):
+    if may_be_several(tensors, usage.loop, site, look):
+        return None
+    if any(is_known_tensor(each, site, look) for each in tensors):
         return _sum_up_beside(site, usage, look, kind)
     loop = usage.statement
-    several = len({ast.dump(before_copies(each)) for each in read if each is not None}) > 1
+    several = len({ast.dump(each) for each in tensors}) > 1
     one = _as_scalar(site, usage, look) if several else ""
     suffix = f"{detached(site, look)}{one}.double()" if kind == "float" else one
     lacks = kind == "float" and not _has_double(look)

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.clocks import TELLS_ELSE
 from hasten.scan.edits import leave_out
 from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 
-ABOUT = "Leaves it out: a clock that is read after it tells something else."
+ABOUT = f"Leaves it out: {TELLS_ELSE}."
 
 
 class ExplicitWait(Rule):

@@ -72,6 +72,16 @@ class Net(torch.nn.Module):
         high_precision = x.to(torch.float64)
         mask = torch.bernoulli(self.share).double()
         return self.layers(x.float()).to(torch.float32), mask.double()
+
+def train(model, loader, optimizer):
+    total = 0.0
+    for x, y in loader:
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach().double() * len(x)
+    total = float(total)
+    return total
 """,
     )
 
@@ -102,13 +112,34 @@ class Net(torch.nn.Module):
 
 def _is_meant(held: ast.expr, site: Site, look: Look) -> bool:
     """Whether digits are needed or cost little: where a small matrix is taken apart, on the host,
-    of what is true or false, and where a name says that it is for precision."""
+    of what is true or false, in a sum of numbers, and where a name says that it is for
+    precision."""
+    if _is_added_to_number(site):
+        return True
     if called_name(site.parent) in DECOMPOSES or look.is_mask(held, site):
         return True
     if look.value(held, site).where == "host" and not look.prepares_data(site):
         return True
     targets = site.statement.targets if isinstance(site.statement, ast.Assign) else []
     return any("precis" in last_name(each) for each in targets)
+
+
+def _is_added_to_number(site: Site) -> bool:
+    """``total += loss.double()`` where ``float(total)`` or ``total.item()`` is read, as can be done
+    of one number only."""
+    match site.statement:
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add()):
+            return any(_is_number_of(name, each.node) for each in site.function.calls)
+    return False
+
+
+def _is_number_of(name: str, call: ast.Call) -> bool:
+    match call:
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=read)]):
+            return read == name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=read), attr="item")):
+            return read == name
+    return False
 
 
 def _is_drawn(node: ast.expr) -> bool:
