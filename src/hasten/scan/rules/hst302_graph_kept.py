@@ -129,6 +129,7 @@ def predict(model, loader):
         found.append((out.sigmoid() > 0.5).float())
         found.append(best)
         found.append(best.view(-1))
+        found.append(best.to(x.device))
         found.append(second)
         found.append(out.max(1)[1].squeeze())
         found.append(out.round().to(torch.long))
@@ -340,10 +341,9 @@ def _is_whole(kept: ast.expr, site: Site) -> bool:
             return called_name(call) in GIVE_PLACES
         case ast.Attribute(attr="indices"):
             return True
-        case ast.Call(func=ast.Attribute(attr="to" | "type"), args=[kind, *_]):
-            return last_name(kind) in WHOLE or _is_whole(operands(kept)[0], site)
-        case ast.Call(func=ast.Attribute(value=held)):
-            return _is_whole(held, site)
+        case ast.Call(func=ast.Attribute(value=held, attr=name)):
+            types = kept.args[:1] if name in ("to", "type") else []
+            return any(last_name(each) in WHOLE for each in types) or _is_whole(held, site)
         case ast.Name():
             return _is_place(kept, site)
     return False

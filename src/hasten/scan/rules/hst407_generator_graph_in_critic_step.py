@@ -14,9 +14,7 @@ from hasten.scan.trace import FOLLOWED, last_name, names
 CRITIC = re.compile(r"(^|_)(d|disc|discr|dis|discriminator|critic)(_|$)|(loss|err|Loss)_?D$|^D_")
 GENERATOR = re.compile(r"(^|_)(gen|generator)($|_)|netG$|(^|_)G$|^generator")
 
-JUDGES = re.compile(
-    r"(^|_)(d|dis|disc|discr|discriminator|critic)\d*(_|$)|netD", re.IGNORECASE
-)
+JUDGES = re.compile(r"(^|_)(d|dis|disc|discr|discriminator|critic)\d*(_|$)|netD", re.IGNORECASE)
 """What the discriminator itself is called."""
 
 
