@@ -14,8 +14,9 @@ from hasten.scan.look import (
     receiver,
 )
 from hasten.scan.models import LOSSES, is_model_call
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Function, Loop, Site
-from hasten.scan.trace import calls_in, last_name, root_name, site_of
+from hasten.scan.trace import FOLLOWED, calls_in, last_name, root_name, site_of
 from hasten.scan.training import EVALUATION
 from hasten.scan.vocabulary import words
 
@@ -164,7 +165,9 @@ def records(model: ast.Call, function: Function, look: Look) -> bool:
     """Whether gradients are recorded there that nobody wants, as far as the file tells."""
     if is_without_grad(model, function, look):
         return False
-    return not any(_trains(each.function) for each in _callers(function, look))
+    return not any(
+        _trains(each.function) or _goes_back_through(each) for each in _callers(function, look)
+    )
 
 
 def is_without_grad(model: ast.Call, function: Function, look: Look) -> bool:
@@ -179,6 +182,43 @@ def _trains(function: Function) -> bool:
     """Whether what it calls is part of a forward pass or of a loss."""
     name = function.last_name
     return name.startswith("forward") or bool(LOSSES.search(name))
+
+
+def _goes_back_through(call: Site) -> bool:
+    """Whether who calls it takes gradients of what it gives, as an attack on a model does."""
+    function = call.function
+    takes = [each.node for each in function.calls if called_name(each.node) in TAKE_GRADIENTS]
+    if not takes:
+        return False
+    made = _made_of(call.node, function)
+    return any(
+        each is call.node or (isinstance(each, ast.Name) and each.id in made)
+        for one in takes
+        for each in walk(one)
+    )
+
+
+def _made_of(call: ast.Call, function: Function) -> set[str]:
+    """The names that a function gives what a call gives, or what is made of that."""
+    found: set[str] = set()
+    given = [
+        (name, list(walk(each.value)))
+        for name, bindings in function.bindings.items()
+        for each in bindings
+        if each.value is not None
+    ]
+    for _ in range(FOLLOWED):
+        more = {
+            name
+            for name, parts in given
+            if any(
+                each is call or (isinstance(each, ast.Name) and each.id in found) for each in parts
+            )
+        }
+        if more <= found:
+            break
+        found |= more
+    return found
 
 
 def is_fallback(site: Site) -> bool:

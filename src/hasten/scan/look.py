@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from hasten.scan import vocabulary
-from hasten.scan.heat import Heats, Local
+from hasten.scan.heat import OPTIMIZER, Heats, Local
 from hasten.scan.lines import Lines
 from hasten.scan.nodes import parts_of, walk
 from hasten.scan.outline import STEPS, Block, Function, Loop, Outline, Site
@@ -198,6 +198,8 @@ class Look:
         """``if step % 100 == 0``, ``if verbose``, ``if not isfinite(loss)``; but what trains every
         so many steps is a step itself, and so is what asks whether ``self.training``."""
         asked = list(_asked(node.test))
+        if any(map(_trains, node.body)):
+            return False
         if any(isinstance(each, ast.Attribute) and each.attr == "training" for each in asked):
             return False
         for each in asked:
@@ -206,7 +208,7 @@ class Look:
                     return False  # mostly so
                 case ast.BinOp(op=ast.Mod(), right=period):
                     if _is_long(period):
-                        return not any(map(_trains, node.body))
+                        return True
                 case ast.Call():
                     if called_name(each) in FINITE:
                         return True
@@ -268,7 +270,21 @@ def _is_long(period: ast.expr) -> bool:
 
 
 def _trains(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and called_name(statement.value) in STEPS
+    """Whether it goes back through a model or steps an optimizer, and is no loop that does."""
+    match statement:
+        case ast.Expr(value=call) | ast.Assign(value=call):
+            return called_name(call) in STEPS or _updates(call)
+        case ast.If(body=body) | ast.With(body=body):
+            return any(map(_trains, body))
+    return False
+
+
+def _updates(call: ast.expr) -> bool:
+    """``optimizer.step()`` and ``scaler.step(optimizer)``."""
+    if not isinstance(call, ast.Call) or called_name(call) != "step":
+        return False
+    about = [call.func, *call.args[:1]]
+    return any(OPTIMIZER.search(each) for one in about for each in names_in(one))
 
 
 def _happens_once(node: ast.If) -> bool:

@@ -9,6 +9,8 @@ from hasten.scan.trace import FOLLOWED, last_name, operands
 from hasten.scan.uses import OF_TWO
 
 LOSSES = re.compile(r"loss|criterion|metric")
+TERMS = re.compile(r"_*(bce|mse|mae|nll|ce|kld?|l1|l2|huber|xent|cross_?entropy)(_fn|_func)?$")
+"""How losses are called for what they compute."""
 MAKES = re.compile(
     r"_*(select|choose|find|get|make|build|create|load|save|init|initiali[sz]e|set|setup|restore"
     r"|instantiate|prepare|wrap|unwrap|copy|convert|compile|export|download|register|update|check"
@@ -38,7 +40,9 @@ def is_model_call(call: ast.Call, function: Function, look: Look) -> bool:
         if CLASSES.match(name):
             return False
         name = name.lower()
-        return not LOSSES.search(name) and not MAKES.match(name)
+        if LOSSES.search(name) or TERMS.match(name) or _makes_loss(called, function, look):
+            return False
+        return not MAKES.match(name)
     if isinstance(called, ast.Attribute) and called.attr.startswith("forward"):
         base = called.value
         return last_name(base) == "self" or look.values.of(base, function).kind == "module"
@@ -49,6 +53,12 @@ def is_model_call(call: ast.Call, function: Function, look: Look) -> bool:
     ):
         return True
     return is_own_attribute(called) and _holds_layer(last_name(called), function)
+
+
+def _makes_loss(called: ast.expr, function: Function, look: Look) -> bool:
+    """Whether it was made by ``nn.BCELoss()`` or its like."""
+    made = look.values.given(called, function)
+    return isinstance(made, ast.Call) and called_name(made).endswith("Loss")
 
 
 def _holds_layer(name: str, function: Function) -> bool:

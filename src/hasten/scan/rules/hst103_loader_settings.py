@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from hasten.records.scan import Fix, Severity
 from hasten.scan.edits import add_keyword, fix_of
-from hasten.scan.heat import Heat
+from hasten.scan.heat import Heat, bare
 from hasten.scan.look import Look, argument, called_name, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import LoaderCall, LoaderTrouble, read_loader
+from hasten.scan.trace import last_name
 
 MESSAGES: dict[LoaderTrouble | None, str] = {
     "restarted": "this loader starts its workers anew each time that it is gone through",
@@ -57,6 +58,24 @@ class Data:
         return DataLoader(  # !
             self.valid_set, pin_memory=True, num_workers=8, persistent_workers=False
         )
+""",
+        """\
+import torch
+from torch.utils.data import DataLoader
+
+def train(model, dataset, valid_set, optimizer, epochs):
+    loader = DataLoader(dataset, num_workers=4, pin_memory=True)  # !
+    valid = DataLoader(valid_set, num_workers=4, pin_memory=True)
+    for epoch in range(epochs):
+        for step, (x, y) in enumerate(loader):
+            model(x, y).backward()
+            optimizer.step()
+    for x, y in valid:
+        model(x, y)
+    for seed in range(3):
+        again = DataLoader(dataset, num_workers=4, pin_memory=True)
+        for x, y in again:
+            model(x, y)
 """,
         """\
 import torch
@@ -137,8 +156,22 @@ def _is_gone_through_once(loader: LoaderCall, site: Site, look: Look) -> bool:
 
 
 def _is_kept(site: Site) -> bool:
-    """For as long as its owner lives: in an attribute, or by what calls a hook of its name."""
+    """For as long as its owner lives: in an attribute, or by what calls a hook of its name. Or for
+    a loop over epochs, in which another goes through it."""
     match site.statement:
         case ast.Assign(targets=[ast.Attribute()]):
             return True
+        case ast.Assign(targets=[ast.Name(id=name)]) if _is_gone_through_again(name, site):
+            return True
     return site.function.last_name.endswith("loader")
+
+
+def _is_gone_through_again(name: str, site: Site) -> bool:
+    """Whether a loop below goes through it within another that does not make it anew."""
+    return any(
+        loop.outer is not None
+        and loop.line > site.node.lineno
+        and not loop.outer.holds(site.node.lineno)
+        and last_name(bare(loop.header()[1])) == name
+        for loop in site.function.loops
+    )

@@ -19,7 +19,12 @@ class Item(Rule):
         "Reading a number from the device waits until everything before it is computed, and the"
         " device has nothing to do until the next launch."
     )
-    instead = "Add up on the device, `total += loss.detach()`, and read it once after the loop."
+    instead = (
+        "Keep the number on the device and read it after the loop, all at once: for a sum `total +="
+        " loss.detach().double()`, which rounds as Python does, for elements `x.tolist()` before"
+        " the loop. What decides whether to go on can be asked every so many turns."
+    )
+    risk = "none in sums and lists; what is asked more seldom goes on for some turns more"
     calls = ("item",)
     waits = True
     examples: ClassVar[tuple[str, ...]] = (
@@ -94,6 +99,26 @@ def train(model, loader, optimizer):
         if step % 100 == 0:
             print(loss.item())
     return total.item()
+""",
+        """\
+import torch
+
+def train(model, loader, optimizer, scaler, k):
+    for i, (x, y) in enumerate(loader):
+        (model(x, y) / k).backward()
+        if (i + 1) % k == 0:
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            total += norm.item()  # !
+        if (i + 1) % 100 == 0:
+            scaler.step(optimizer)
+            print(norm.item())  # !
+            if verbose:
+                print(norm.item())
+        if (i + 1) % k == 0:
+            scheduler.step()
+            print(norm.item())
 """,
         """\
 import numpy as np

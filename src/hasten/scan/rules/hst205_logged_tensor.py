@@ -7,7 +7,6 @@ from typing import ClassVar
 from hasten.scan.look import Look, argument, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_name
 
 
 class LoggedTensor(Rule):
@@ -64,6 +63,10 @@ class Net(LightningModule):
         loss = self.loss(batch)
         self.log("loss", loss)
         self.task.model.log("loss", loss)
+        self.meters.log({"loss": loss})
+        self.tracker.log_metrics({"loss": loss}, step=number)
+        self.logger.debug("loss %s", loss)
+        self.writer.add_scalar("rate", self.rate(number), number)
         loss = loss + other.log(loss)
         print(f"{self.parts(loss).keys()}")
         print(f"step {number} of shape {loss.shape}")
@@ -78,14 +81,10 @@ class Net(LightningModule):
         name = called_name(call)
         if name == "add_scalar" and _counts_epochs(argument(call, 2, "global_step")):
             return
-        if name in ("log", "log_metrics") and (_is_of_self(call) or _is_logarithm(call, look)):
+        if name in ("log", "log_metric", "log_metrics") and not _reads_at_once(call, look):
             return
         for given in self._written(call, site, look):
-            if name == "log" and call.args == [given]:
-                return  # the logarithm of some library
-            if look.is_on_device(given, site) or (
-                name == "add_scalar" and self._may_be_tensor(given, call, site, look)
-            ):
+            if look.is_on_device(given, site):
                 words = f"`{look.source(given)}` is written down here, which waits for the device"
                 yield Found(call, words)
                 return
@@ -98,31 +97,19 @@ class Net(LightningModule):
                 whole = look.values.given(given, site.function) or given
                 whole = whole if isinstance(whole, GATHERS) else given
             for part in _parts(whole):
-                if part is not given or called_name(call) != "write":
-                    yield part  # a file takes no tensor as it is
-
-    def _may_be_tensor(self, given: ast.expr, call: ast.Call, site: Site, look: Look) -> bool:
-        """What a writer is given each step mostly is one."""
-        return given is argument(call, 1, "scalar_value") and look.value(given, site).kind in (
-            "unknown",
-            "tensor",
-        )
+                if part is not given or called_name(call) not in ("write", "debug"):
+                    yield part  # a file takes no tensor as it is, and what debugs is mostly off
 
 
 def _counts_epochs(step: ast.expr | None) -> bool:
     return isinstance(step, ast.Name) and "epoch" in step.id
 
 
-def _is_of_self(call: ast.Call) -> bool:
-    """Lightning's own keeps tensors as they are."""
-    name = last_name(receiver(call))
-    return name == "self" or name.endswith(("model", "module"))
-
-
-def _is_logarithm(call: ast.Call, look: Look) -> bool:
-    return isinstance(call.func, ast.Name) or look.dotted(call.func).startswith(
-        ("torch.", "numpy.", "np.", "math.")
-    )
+def _reads_at_once(call: ast.Call, look: Look) -> bool:
+    """Whether it is of a service that takes numbers: others, as Lightning's own and collectors of
+    metrics, keep tensors as they are, and a mere ``log`` is a logarithm."""
+    held = receiver(call)
+    return held is not None and look.dotted(held).partition(".")[0] in ("wandb", "mlflow")
 
 
 GATHERS = ast.JoinedStr | ast.Dict

@@ -4,10 +4,11 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, keyword
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import operands
 from hasten.scan.vocabulary import words
 
 
@@ -44,6 +45,8 @@ class Contrast(nn.Module):
         joined = torch.empty(len(y), 2 * y.size(1))  # !
         joined[:, 0::2] = y
         joined = joined + torch.ones(y.size()[0])  # !
+        places = torch.randint(0, rows, (columns,))  # !
+        joined = joined + y[places.view(-1)]
         return y.gather(1, others) + joined
 
     def weigh(self, y: torch.Tensor, weights=None):
@@ -67,6 +70,9 @@ class Contrast(nn.Module):
         beside = torch.zeros(rows, device=y.device)
         on_host = y.cpu()
         written = torch.zeros(on_host.shape)
+        apart = torch.zeros(rows)
+        apart[0] = 1.0
+        torch.full(y.shape, 0.0, out=y)
         if torch.rand(1) < 0.5:
             return moved
         return moved + later + beside + picked + torch.zeros(3).sum() + written.sum()
@@ -77,8 +83,13 @@ class Contrast(nn.Module):
         call = site.node
         if not look.makes_tensor(call) or look.prepares_data(site):
             return
-        is_sized = any(self._is_size(each, site, look) for each in _sizes(call))
-        if is_sized and not _is_used_up(site) and not _is_said_later(site, look):
+        if keyword(call, "out") is not None:
+            return
+        if not any(self._is_size(each, site, look) for each in _sizes(call)):
+            return
+        if _is_used_up(site) or _is_said_later(site, look):
+            return
+        if _meets_device(site, look):
             yield Found(call, f"`{look.source(call)}` lies on the host")
 
     def _is_size(self, node: ast.expr, site: Site, look: Look) -> bool:
@@ -127,6 +138,38 @@ def _is_used_up(site: Site) -> bool:
         called_name(each) in USES_UP and _begins(each, site.node)
         for each in walk(statement)
         if isinstance(each, ast.Call)
+    )
+
+
+def _meets_device(site: Site, look: Look) -> bool:
+    """Whether it is computed with what lies on the device, or that is written to it."""
+    made = {site.node}
+    if isinstance(site.statement, ast.Assign):
+        names = {each.id for each in site.statement.targets if isinstance(each, ast.Name)}
+        made |= {
+            each
+            for each in walk(site.function.node)
+            if isinstance(each, ast.Name) and each.id in names and each.lineno >= site.node.lineno
+        }
+    return any(_is_beside_device(each, made, site, look) for each in walk(site.function.node))
+
+
+def _is_beside_device(node: ast.AST, made: set[ast.AST], site: Site, look: Look) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Subscript(value=written)], value=value):
+            sides = [written, value]
+        case ast.Subscript(value=held, slice=place):
+            sides = [held, place]
+        case ast.BinOp() | ast.Call():
+            sides = operands(node)
+        case ast.Compare(left=left, comparators=others):
+            sides = [left, *others]
+        case _:
+            return False
+    ours = [any(part in made for part in walk(each)) for each in sides]
+    return any(ours) and any(
+        not is_ours and look.is_on_device(each, site)
+        for each, is_ours in zip(sides, ours, strict=True)
     )
 
 

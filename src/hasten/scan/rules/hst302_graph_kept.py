@@ -16,7 +16,15 @@ from hasten.scan.trace import FOLLOWED, last_given, last_name, names, root_name
 from hasten.scan.vocabulary import words
 
 OUTPUTS = re.compile(r"pred|logit|output|y_?hat|prob|score", re.IGNORECASE)
-WITHOUT_GRADIENT = {*DROPS, *COMPARISONS, *words("argmax argmin argsort long int round topk size")}
+WITHOUT_GRADIENT = (
+    *DROPS, *COMPARISONS, *words(
+        "argmax argmin argsort long int short byte round topk size nonzero argwhere bincount"
+        " count_nonzero bucketize searchsorted multinomial"
+    ),
+)  # fmt: skip
+GIVE_PLACES = words("max min sort topk median mode kthvalue cummax cummin")
+"""What gives values, and as the second of two where they were found."""
+WHOLE = words("long int int64 int32 int16 int8 uint8 short bool")
 LOSS = re.compile(r"loss|err|elbo|nll|cost|objective|(^|_)(kld?|recon|penalty)(_|$)", re.IGNORECASE)
 PART = re.compile(r"loss|(^|_)(kld?|recon|nll|penalty)(_|$)", re.IGNORECASE)
 """What terms of a loss are called, and no weights of them."""
@@ -97,6 +105,35 @@ class Ranking:
         for batch in dataloader:
             scores.append(self.model.scoring_function(batch[0], batch[1]))  # !
         return torch.cat(scores, dim=0)
+
+def predict_scores(model, loader):
+    found = []
+    for x in loader:
+        out = model(x)
+        best, _ = out.max(1)
+        found.append(best)  # !
+    return torch.cat(found)
+""",
+        """\
+import torch
+
+def predict(model, loader):
+    found = []
+    for x in loader:
+        out = model(x)
+        _, best = out.max(1)
+        second = out.topk(2).indices
+        found.append(out.argmax(1))
+        found.append(torch.argsort(out, 1)[:, 0])
+        found.append(out > 0)
+        found.append((out.sigmoid() > 0.5).float())
+        found.append(best)
+        found.append(best.view(-1))
+        found.append(best.to(x.device))
+        found.append(second)
+        found.append(out.max(1)[1].squeeze())
+        found.append(out.round().to(torch.long))
+    return torch.cat(found)
 """,
         """\
 import torch
@@ -162,12 +199,12 @@ class Accuracy:
         """Of a function that asks a model for results and nothing more."""
         if isinstance(site.node, ast.AugAssign | ast.Assign):
             return
-        if look.value(kept, site).kind in ("array", "number"):
+        if look.value(kept, site).kind in ("array", "number") or _is_whole(kept, site):
             return
         over_data = any(look.heats.goes_over_batches(each) for each in look.loops(site))
         if not over_data and not _leaves_graph_behind(site):
             return
-        model = model_behind(kept, site.function, look, DROPS)
+        model = model_behind(kept, site.function, look, WITHOUT_GRADIENT)
         if model is None and over_data and isinstance(kept, ast.Call):
             model = kept if asks_openly(kept, site.function, look) else None
         if model is None or any(each.changes(model.func) for each in look.loops(site)):
@@ -295,6 +332,31 @@ def _is_counted(kept: ast.expr, holder: ast.expr | None, site: Site, look: Look)
 
 def _has_no_gradient(node: ast.AST) -> bool:
     return isinstance(node, ast.Compare) or called_name(node) in WITHOUT_GRADIENT
+
+
+def _is_whole(kept: ast.expr, site: Site) -> bool:
+    """Whether it is of whole numbers: places such as ``out.max(1)[1]``, or a type that says so."""
+    match kept:
+        case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=1)):
+            return called_name(call) in GIVE_PLACES
+        case ast.Attribute(attr="indices"):
+            return True
+        case ast.Call(func=ast.Attribute(value=held, attr=name)):
+            types = kept.args[:1] if name in ("to", "type") else []
+            return any(last_name(each) in WHOLE for each in types) or _is_whole(held, site)
+        case ast.Name():
+            return _is_place(kept, site)
+    return False
+
+
+def _is_place(name: ast.Name, site: Site) -> bool:
+    """``places`` after ``values, places = out.max(1)``."""
+    above = [each for each in site.function.bindings.get(name.id, ()) if each.line < name.lineno]
+    if not above or above[-1].value is None:
+        return False
+    if above[-1].how == "item":
+        return above[-1].path == (1,) and called_name(above[-1].value) in GIVE_PLACES
+    return above[-1].how == "value" and _is_whole(above[-1].value, site)
 
 
 def _scaled(node: ast.expr) -> Iterator[ast.Name]:

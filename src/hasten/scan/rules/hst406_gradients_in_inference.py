@@ -229,6 +229,47 @@ def test_same(model, x):
         """\
 import torch
 
+class Attacked:
+    def predict(self, x):
+        self.model.eval()
+        out = self.model(x)
+        self.seen = out.detach()
+        return out
+
+    def attack(self, x, y):
+        out = self.predict(x)
+        loss = torch.nn.functional.cross_entropy(out, y)
+        loss.backward()
+        return x + 0.1 * x.grad.sign()
+
+def evaluate(model, x):
+    out = model(x)
+    print(out.cpu())
+    return out
+
+def saliency(model, x):
+    return torch.autograd.grad(evaluate(model, x).sum(), x)
+""",
+        """\
+import torch
+
+def evaluate(model, loader):
+    total = 0.0
+    for x, y in loader:
+        total += model(x, y).item()  # !
+    return total
+
+def train(model, loader, optimizer):
+    for epoch in range(9):
+        for x, y in loader:
+            loss = model(x, y)
+            loss.backward()
+            optimizer.step()
+        print(evaluate(model, loader))
+""",
+        """\
+import torch
+
 class Net:
     @torch.no_grad()
     def predict(self, x):

@@ -53,6 +53,26 @@ def overlaps(guess: torch.Tensor, truth: torch.Tensor, count):
         places = torch.where(truth == c)[0]  # !
         found.append((ours * theirs).sum())
     return found
+
+def hits(model, x, labels, k):
+    preds = model(x).argmax(1)
+    found = torch.zeros(k)
+    for c in range(k):
+        found[c] = ((preds == c) & (labels == c)).sum()  # !
+    for place, c in enumerate(torch.unique(labels)):
+        found[place] += (preds == c).sum()  # !
+    return found
+""",
+        """\
+import torch
+
+def accuracy(model, loader):
+    correct = 0
+    for i, (x, y) in enumerate(loader):
+        out = model(x)
+        correct += (out.argmax(1) == y).sum().item()
+        correct += ((out > 0) & (out.argmax(1) == y)).sum().item()
+    return correct
 """,
         """\
 import torch
@@ -77,8 +97,10 @@ def means(x, labels, n_classes, names):
             return
         is_mask = _is_mask(site, look)
         is_part = isinstance(test.left, ast.Subscript) and isinstance(site.parent, ast.Call)
-        is_kept = isinstance(site.parent, ast.Assign | ast.Attribute) or (
-            called_name(site.parent) in ("where", "nonzero", "sum", "argwhere", "flatnonzero")
+        is_kept = (
+            isinstance(site.parent, ast.Assign | ast.Attribute)
+            or called_name(site.parent) in ("where", "nonzero", "sum", "argwhere", "flatnonzero")
+            or _is_first_of_both(site)
         )
         if is_mask or is_part or (is_kept and look.value(test.left, site).is_tensor):
             yield Found(site.statement, f"`{look.source(test)}` is computed for every label")
@@ -100,11 +122,27 @@ def _is_mask(site: Site, look: Look) -> bool:
 REDUCTIONS = words("mean sum max min std var median any all prod norm quantile cov")
 
 
+def _is_first_of_both(site: Site) -> bool:
+    """``preds == c`` of ``(preds == c) & (labels == c)``."""
+    match site.parent:
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr()):
+            return left is site.node
+    return False
+
+
 def _is_label(node: ast.expr, loop: Loop) -> bool:
     """``i`` or ``i + 1`` of ``for i in range(n)``."""
     if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
         node = node.left
-    target, over = loop.header()
-    if target is None or called_name(over) not in ("range", "enumerate", "unique", "trange"):
-        return False
-    return bool(last_name(node)) and last_name(node) in set(names(target))
+    return bool(last_name(node)) and last_name(node) in _labels(*loop.header())
+
+
+def _labels(target: ast.expr | None, over: ast.expr) -> set[str]:
+    """The names that a loop gives one label after the other: all that counts, and no part of what
+    is counted, unless these are the labels."""
+    if isinstance(target, ast.Tuple) and called_name(over) == "enumerate" and len(target.elts) == 2:
+        counted = over.args[0] if isinstance(over, ast.Call) and over.args else over
+        return {last_name(target.elts[0])} | _labels(target.elts[1], counted)
+    if target is None or called_name(over) not in ("range", "unique", "trange"):
+        return set()
+    return set(names(target))

@@ -74,6 +74,8 @@ def train(model, loader, optimizer, total):
             found = ".grad" in look.source(held) and last_name(held) in ("grad", "data")
         if found:
             message = f"`{look.source(held)}` is filled with zeros"
+            if called_name(site.node) == "zero_grad":
+                message = f"the gradients of `{look.source(held)}` are filled with zeros"
             yield Found(site.node, message, _let_go(site.node, look))
 
 

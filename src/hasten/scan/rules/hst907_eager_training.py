@@ -28,6 +28,25 @@ class EagerTraining(Rule):
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
+from torch import nn
+
+def train(model, loader, optimizer):
+    bce, judge = nn.BCEWithLogitsLoss(), nn.MSELoss()
+    far = nn.L1Loss()
+    model.to("cuda")
+    for inputs, labels in loader:
+        scores = model(inputs.cuda())  # !
+        loss = bce(scores, labels.cuda())
+        loss.backward()
+        apart = far(
+            model(inputs.cuda()),  # !
+            labels,
+        )
+        apart.backward()
+        optimizer.step()
+""",
+        """\
+import torch
 
 def train(model, loader, optimizer, criterion):
     model.to("cuda")
