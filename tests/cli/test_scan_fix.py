@@ -23,9 +23,10 @@ def evaluate(model, loader):
 def cool_down(loader):
     for x in loader:
         torch.cuda.empty_cache()
+        x.sum()
 """
 FAST = SLOW.replace(".sum().item()\n", ".sum()\n    right = int(right)\n")
-FASTEST = FAST.replace("torch.cuda.empty_cache()", "pass").removeprefix("import torch\n\n")
+FASTEST = FAST.replace("        torch.cuda.empty_cache()\n", "").removeprefix("import torch\n\n")
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-import hasten
-
+HASTEN = Path(__file__).resolve().parents[1]
 INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")
 
 
@@ -29,5 +28,5 @@ def own_sources() -> dict[str, str]:
 
 def _installed() -> list[Path]:
     folders = [sysconfig.get_path(each) for each in INSTALLED]
-    folders += [*site.getsitepackages(), site.getusersitepackages(), *hasten.__path__]
-    return [Path(each).resolve() for each in folders]
+    folders += [*site.getsitepackages(), site.getusersitepackages()]
+    return [HASTEN, *(Path(each).resolve() for each in folders)]
