@@ -16,6 +16,7 @@ from hasten.errors import HastenError
 from hasten.measure import messages
 from hasten.measure.lab import Lab
 from hasten.measure.worker import Worker, WorkerFailure
+from hasten.records.applied import fallback_in
 from hasten.records.parity import Parity, ParityFigure, SeedPair
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.tuning import PairTrained
@@ -211,9 +212,8 @@ class ParityProver:
 
 def judge_pair(naive: messages.SeedTrained, plan: messages.SeedTrained, seed: int) -> Check | None:
     """What one seed decides: it was no pair, or one side diverged."""
-    lost = [each for each in plan.applied if each.outcome != "done"]
-    if lost:
-        return _check("not_proven", f"in the proof, {lost[0]}")
+    if (lost := fallback_in(plan.applied)) is not None:
+        return _check("not_proven", f"in the proof, {lost}")
     unequal = [key for key in naive.start if naive.start[key] != plan.start.get(key)]
     if unequal or naive.start.keys() != plan.start.keys():
         return _check(
