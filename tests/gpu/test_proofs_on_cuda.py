@@ -65,15 +65,18 @@ def test_a_planted_bug_is_refuted(task: str, parts: dict[str, RawPart], check: s
 
 
 def test_a_trace_says_the_same_wherever_it_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     def traced(role: Literal["baseline", "candidate"]) -> messages.Reply:
         seed_everything(0)
         run = Run(make_training("perceptron", device="cuda"))
-        request = messages.Trace(path=str(tmp_path / "trace"), role=role, reduction="mean")
-        return numerics.trace(run, request)
+        asked = messages.Trace(path=str(tmp_path / "trace"), role=role, reduction="mean")
+        return numerics.trace(run, asked)
 
-    numerics.make_deterministic()
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    request.addfinalizer(lambda: torch.use_deterministic_algorithms(False))
     on_device = traced("baseline"), traced("candidate")
     monkeypatch.setattr(numerics, "free_bytes", lambda device: 0)
     on_host = traced("baseline"), traced("candidate")

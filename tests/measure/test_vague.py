@@ -81,6 +81,14 @@ def test_a_sure_gradient_of_an_earlier_step_decides_the_later_updates() -> None:
     assert unsure(found, 2) == [False, True]
 
 
+def test_a_large_gradient_that_is_not_sure_decides_over_a_small_one_that_was() -> None:
+    found = vague(gradients(1e-2, 1.0), UPDATES, gradients(0.5, 1.0))
+    turned(found, gradients(1.0001e-2, 1.0))
+    turned(found, gradients(0.1, 1.0), number=2)
+    assert unsure(found) == [False, False]
+    assert unsure(found, 2) == [True, True], "the one that did not move is as loose as the other"
+
+
 def test_a_gradient_of_nothing_at_all_is_sure() -> None:
     """An update of decay alone, as of an embedding that no row named, is to be equal."""
     found = vague(gradients(0.0, 1.0), UPDATES)

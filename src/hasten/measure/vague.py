@@ -5,9 +5,10 @@ Two kinds, which perturbed runs of the baseline tell:
 - A weight whose gradient is nothing but rounding, as a bias before BatchNorm. In these runs it is
   sent the other way, since what follows such a weight, there the running mean, is as vague as the
   weight itself.
-- Single numbers of a weight whose gradient is so near to zero that its sign is not sure. In a small
-  weight few are, and three perturbations seldom meet the one that another order of sums will. They
-  may go the other way, and no further; all others of the weight are held to what they are.
+- Single numbers of a weight whose gradients so far are not sure: so near to zero that a sign may
+  turn, or of a training in which a perturbation grows from step to step. Three perturbations seldom
+  move the one number of a small weight that another order of sums will. They may go the other way,
+  and no further; all others of the weight are held to what they are.
 """
 
 from collections.abc import Mapping
@@ -34,6 +35,9 @@ class VagueUpdates:
         self._base = base
         self._epsilon = epsilon
         self._moved: dict[tuple[int, str], Tensor] = {}
+        """The furthest in any run, up to each step."""
+        self._size: dict[str, Tensor] = {}
+        """The largest gradient of the base up to the step of this run."""
         self.unsure: dict[str, dict[str, Tensor]] = {}
         """By the keys of updates and by name: which numbers have no sure sign, so far."""
 
@@ -53,18 +57,21 @@ class VagueUpdates:
                 unsure[name] = self._has_no_sure_sign(name, gradient, gradients[name], number)
 
     def _has_no_sure_sign(self, name: str, base: Tensor, found: Tensor, number: int) -> Tensor:
+        """An update weighs all gradients so far, each by its size: a large one that is sure
+        outweighs later ones, and one that is not sure outweighs what was small and sure."""
         moved = (found - base).abs()
-        known = self._moved.get((number, name))
-        moved = moved if known is None else torch.maximum(moved, known)
+        for known in (self._moved.get((number, name)), self._moved.get((number - 1, name))):
+            moved = moved if known is None else torch.maximum(moved, known)
         self._moved[number, name] = moved
+        size = base.abs()
+        if number > 1:
+            size = torch.maximum(size, self._size[name])
+        self._size[name] = size
         usual = moved.square().mean().sqrt()  # three runs may happen to move a number by little
         # What is zero and stays so has no gradient, as a row that no batch looks up; what is zero
         # by chance alone is as unsure as any other.
-        has_gradient = (base != 0) | (moved > 0)
-        unsure = has_gradient & (base.abs() < UNSURE * moved.clamp(min=usual))
-        earlier = self.unsure.get(f"updates {number - 1}", {}).get(name)
-        # A sure gradient of an earlier step outweighs this one.
-        return unsure if earlier is None else unsure & earlier
+        has_gradient = (size > 0) | (moved > 0)
+        return has_gradient & (size < UNSURE * moved.clamp(min=usual))
 
     def _largest_update(self, name: str) -> float:
         updates = [part[name] for key, part in self._base.items() if key.startswith("updates")]
