@@ -11,13 +11,13 @@ import msgspec
 import psutil
 import pytest
 
-from hasten import flow
 from hasten.flow import tune
 from hasten.records.plan import NAIVE, Rung
 from hasten.records.progress import Doing
 from hasten.records.recipe import read_recipe
 from hasten.records.trial import UNTRIED, Trial
 from hasten.records.tuning import Subject
+from hasten.tune import tuning
 from hasten.tune.files import write_outcome
 from hasten.tune.search import Search
 from quick import shorten
@@ -116,7 +116,7 @@ def test_an_earlier_recipe_is_proven_again_gone_on_from_or_not_taken_at_all(
     tried = sum(each.outcome not in UNTRIED for each in made.trials)
     assert notes == [f"going on from what is in {out}; trials taken over: {tried}"]
 
-    really = flow.subject_of
+    really = tuning.subject_of
 
     def with_another_torch(*given: Any) -> Subject:
         subject = really(*given)
@@ -124,7 +124,7 @@ def test_an_earlier_recipe_is_proven_again_gone_on_from_or_not_taken_at_all(
         environment = msgspec.structs.replace(subject.environment, versions=versions)
         return msgspec.structs.replace(subject, environment=environment)
 
-    monkeypatch.setattr(flow, "subject_of", with_another_torch)
+    monkeypatch.setattr(tuning, "subject_of", with_another_torch)
     with pytest.raises(StoppedError):
         tune(task, out=out, minutes=1, tell=until_it_is_known)
     assert told[-1].startswith("trying wakes"), "and there it is not"

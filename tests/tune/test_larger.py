@@ -279,7 +279,9 @@ def test_a_tuning_writes_what_it_changes_at_the_top_of_its_recipe(
     """The search itself is left out: it is as it is without --allow."""
     shorten(monkeypatch.setattr)
     monkeypatch.setattr("hasten.tune.search.Search.run", lambda search, findings, tell: None)
-    monkeypatch.setattr("hasten.flow.measure_noise", lambda lab, plan, tell: make_comparison())
+    monkeypatch.setattr(
+        "hasten.tune.tuning.measure_noise", lambda lab, plan, tell: make_comparison()
+    )
     out = tmp_path / "out"
     evidence = tune(f"{TASKS}:tiny_steps", out=out, minutes=1000, allow=("batch-size",))
     assert (evidence.outcome, evidence.verdict, evidence.speed) == ("recipe", "proven", None)

@@ -1,0 +1,181 @@
+"""One tuning: what its chapters share, and a method for each of them.
+
+``hasten.flow`` calls them in their order. What is measured, searched and settled, and how, is in
+the modules that they call.
+"""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from hasten.measure.lab import Lab
+from hasten.records.finding import Finding
+from hasten.records.plan import NAIVE, Plan
+from hasten.records.progress import Doing
+from hasten.records.recipe import Evidence
+from hasten.records.target import Allowed
+from hasten.records.trial import Trial
+from hasten.records.tuning import Aim
+from hasten.tune.conclude import evidence_of, proven_again, with_larger_batch
+from hasten.tune.confirm import measure_noise, noise_floor
+from hasten.tune.course import Course
+from hasten.tune.examine import Examiner
+from hasten.tune.files import write_outcome
+from hasten.tune.journal import Journal
+from hasten.tune.larger import refuse_contradiction, try_larger_batch
+from hasten.tune.parity import SEARCH_TIMES
+from hasten.tune.prove import Prover
+from hasten.tune.search import Search
+from hasten.tune.settle import Settled, Settler
+from hasten.tune.spending import Stopwatch
+from hasten.tune.subject import earlier_recipe, subject_of
+
+
+class Tuning:
+    """Use with ``with``: workers end with it, and the journal is closed."""
+
+    def __init__(
+        self,
+        task: str,
+        *,
+        out: Path,
+        minutes: float,
+        seed: int,
+        aim: Aim,
+        allow: Collection[Allowed],
+        tell: Callable[[Doing], None],
+        note: Callable[[str], None],
+    ) -> None:
+        refuse_contradiction(aim, allow)
+        self._task, self._out, self._seed, self._aim = task, out, seed, aim
+        self._minutes, self._search_s = minutes, 60 * minutes
+        self._enlarges = "batch-size" in allow
+        self._course = Course(tell, larger_s=self._search_s if self._enlarges else 0.0)
+        self._note = note
+        self._watch = Stopwatch()
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opening:
+            self._journal = opening.enter_context(Journal(self._out, self._watch))
+            self._lab = opening.enter_context(Lab(self._task, self._seed))
+            self._open = opening.pop_all()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._open.close()
+
+    def measure(self) -> None:
+        """What the task is, what is known of it already, and the noise of this machine."""
+        with self._watch.over("measuring_s"):
+            self._course.tell(f"building {self._task} and running one step")
+            self._described = self._lab.describe()
+            self._subject = subject_of(self._task, self._seed, self._described, self._aim)
+            self._learnt = self._journal.begin(self._subject)
+            self._control = measure_noise(self._lab, NAIVE, self._course.tell)
+            self._course.learn(self._control)
+            self._floor = noise_floor(self._control)
+
+    def prove_again(self) -> Evidence | None:
+        """The recipe that was made of the same task here, if it still holds; none where there is
+        none, or where this tuning has the time to find more."""
+        earlier = earlier_recipe(self._out, self._subject)
+        if earlier is None:
+            return None
+        if earlier.has_more_to_try(self._minutes):
+            self._learnt = self._learnt.on_top_of(earlier)
+            return None
+        self._course.enter("proving")
+        self._course.tell("proving the recipe again that was made of this task here")
+        settled = self._settler().settle(earlier.plan, earlier.worth, earlier.curves)
+        return proven_again(earlier, self._control, settled, self._watch.spent())
+
+    def diagnose(self) -> Sequence[Finding]:
+        """What costs the naive training most."""
+        if self._learnt.is_of_use():
+            taken_over = f"trials taken over: {self._learnt.tried()}"
+            self._note(f"going on from what is in {self._out}; {taken_over}")
+        self._course.foresee_search(self._described.offers, self._search_s)
+        self._examiner = Examiner(
+            self._lab, self._described, self._journal, self._learnt, self._course.tell
+        )
+        with self._watch.over("measuring_s"):
+            return self._examiner.examine(NAIVE).findings
+
+    def search(self, findings: Sequence[Finding]) -> Search:
+        """For the best plan, by trials."""
+        with self._watch.over("search_s"):
+            search = Search(
+                self._lab,
+                self._prover(self._seed),
+                self._described.offers,
+                self._described.rungs,
+                noise_floor=self._floor,
+                deadline=time.monotonic() + self._search_s,
+                diagnose=lambda plan: self._examiner.examine(plan).findings,
+                note=self._journal.note,
+                known=self._learnt.trials,
+                aim=self._aim,
+                device_bytes=self._described.environment.device.own_bytes(),
+            )
+            self._course.enter("searching")
+            search.run(findings, lambda words: self._course.tell(words, search.so_far()))
+        return search
+
+    def settle(self, plan: Plan) -> Settled | None:
+        """Prove it from another seed, weigh its parts, confirm it in fresh processes."""
+        return self._settler().settle(plan) if plan != NAIVE else None
+
+    def conclude(self, search: Search, settled: Settled | None) -> Evidence:
+        return evidence_of(
+            self._subject,
+            self._control,
+            self._examiner.done,
+            search.trials,
+            settled,
+            self._watch.spent(),
+            minutes=self._minutes,
+            peak_bytes=search.peak_bytes,
+        )
+
+    def enlarge(self, evidence: Evidence) -> Evidence:
+        """With larger batches on top, where they are allowed."""
+        larger: tuple[Trial, ...] = ()
+        if self._enlarges:
+            self._course.enter("enlarging")
+            with self._watch.over("larger_batch_s"):
+                larger = try_larger_batch(
+                    self._lab,
+                    self._described,
+                    evidence,
+                    self._floor,
+                    self._search_s,
+                    self._journal,
+                    self._learnt,
+                    self._course.tell,
+                )
+        return with_larger_batch(evidence, larger, self._watch.spent())
+
+    def write(self, evidence: Evidence) -> None:
+        """The recipe and its evidence; the journal has served."""
+        write_outcome(self._out, evidence, self._described.schema, self._note)
+        self._journal.end()
+
+    def _settler(self) -> Settler:
+        return Settler(
+            self._lab,
+            self._prover(self._seed + 1),
+            self._described.rungs,
+            noise_floor=self._floor,
+            parity_s=SEARCH_TIMES * self._search_s,
+            aim=self._aim,
+            watch=self._watch,
+            course=self._course,
+            journal=self._journal,
+            learnt=self._learnt,
+        )
+
+    def _prover(self, seed: int) -> Prover:
+        return Prover(self._lab, self._described.traits, seed, self._described.offers)
