@@ -10,8 +10,9 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, is_own_attribute, receiver
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import decodes, is_dataset
-from hasten.scan.trace import last_name
+from hasten.scan.samples import CONVERTS, FITTED, decodes, is_dataset, own_functions
+from hasten.scan.trace import last_name, root_name
+from hasten.scan.vocabulary import words
 
 PREPARES = re.compile(
     r"normali[sz]|standardi[sz]|process|prepare|featur|(^|_)(parse|fill|impute|encode|convert"
@@ -22,12 +23,14 @@ RANDOM = re.compile(
     r"rand|aug|jitter|crop|flip|noise|mixup|drop|(^|_)sampl|file|path|key|dir|(compute|make|create)_mask"
 )
 TRANSFORMS = re.compile(r"^(fit_|inverse_)?transform(_sample|_row|_one)?$")
-FITTED = re.compile(
-    r"(scaler|encoder|preprocessor|vectori[sz]er|imputer|discreti[sz]er|binari[sz]er|normali[sz]er"
-    r"|pipeline|pca|binner)s?$",
-    re.IGNORECASE,
+VAGUE = re.compile(
+    r"(^|_)(fill|convert|compute|calc|calculate|extract|build|construct|scale|filter|clean)(_|$)"
 )
-"""What is called as the transformers of scikit-learn are."""
+"""Of methods of the data set: what may be work, or no more than taking a part."""
+CHANCE = words(
+    "rand randn randint randperm random uniform normal choice choices shuffle permutation sample"
+    " multinomial bernoulli integers"
+)
 MOLECULES = re.compile(r"^(MolFrom\w+|mol_from_\w+|smiles2graph|smiles_to_graph|from_smiles)$")
 OF_PART = re.compile(r"pre_?process|prepare|featuri[sz]e|normali[sz]e|standardi[sz]e")
 """What a data set asks another object of its own for, where that can be nothing else."""
@@ -67,7 +70,7 @@ class Series(Dataset):
         return self.normalize(sample["x"]), sample  # !
 
 def collate(rows):
-    return build_graph(rows)  # !
+    return [build_graph(row) for row in rows]  # !
 
 class Molecules(Dataset):
     def __getitem__(self, idx):
@@ -98,6 +101,22 @@ class Series(Dataset):
 
     def write(self, path):
         return preprocess(path)
+
+class Windows(Dataset):
+    def __getitem__(self, idx):
+        self._fill()
+        if idx not in self.graphs:
+            self.graphs[idx] = build_graph(self.rows[idx])
+        return self._extract_values(self.x, idx), self._process(self.x[idx]), self.graphs[idx]
+
+    def _process(self, row):
+        return row + torch.randn(3)
+
+    def _extract_values(self, x, idx):
+        return x[idx : idx + 8]
+
+def collate(rows):
+    return build_graph(rows)
 """,
     )
 
@@ -106,7 +125,7 @@ class Series(Dataset):
             if "collate" in site.node.name:
                 for each in look.outline.functions:
                     if each.node is site.node:
-                        yield from self._within(each, look)
+                        yield from self._of_samples(each, look)
             return
         owner = look.outline.classes.get(site.node.name)
         if owner is None or owner.node is not site.node or not is_dataset(owner):
@@ -114,6 +133,14 @@ class Series(Dataset):
         for name, method in owner.methods.items():
             if not name.startswith("__init") and INDICES & method.parameters.keys():
                 yield from self._within(method, look)
+
+    def _of_samples(self, function: Function, look: Look) -> Iterator[Found]:
+        """Of a collate function: what it does for each sample, not for a batch that never comes
+        again."""
+        lines = {line for loop in function.loops for line in _lines(loop.node)}
+        for each in self._within(function, look):
+            if lines & set(_lines(each.node)):
+                yield each
 
     def _within(self, function: Function, look: Look) -> Iterator[Found]:
         for site in function.calls:
@@ -127,9 +154,9 @@ class Series(Dataset):
             return
         for site in function.calls:
             name = site.called
-            if not PREPARES.search(name) or RANDOM.search(name):
+            if not PREPARES.search(name) or RANDOM.search(name) or _is_kept(site):
                 continue
-            if self._is_own(site.node.func, look):
+            if self._is_own(site.node.func, look) and _is_work(site, function, look):
                 yield Found(site.statement, f"`{name}` prepares the same sample again each epoch")
 
     def _is_own(self, called: ast.expr, look: Look) -> bool:
@@ -145,6 +172,30 @@ class Series(Dataset):
         base = called.value.id
         module = look.outline.imports.get(base, "torch")
         return base == "self" or not f"{module}.".startswith(NOT_OWN)
+
+
+def _lines(node: ast.AST) -> range:
+    return range(node.lineno, (node.end_lineno or 0) + 1)  # type: ignore[attr-defined]
+
+
+def _is_kept(site: Site) -> bool:
+    """Whether what comes out is put into the data set, ``self.graphs[i] = ...``, or nothing does."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Subscript() | ast.Attribute() as target]):
+            root = root_name(target)
+            return root is not None and root.id == "self"
+    return isinstance(site.statement, ast.Expr) and site.statement.value is site.node
+
+
+def _is_work(site: Site, function: Function, look: Look) -> bool:
+    """Of what stands in the file: whether it does more than to convert, and leaves nothing to
+    chance. Of a method that does not, a vague name is not enough."""
+    own = next(own_functions(site.node, function, look), None)
+    if own is None:
+        return not is_own_attribute(site.node.func) or VAGUE.search(site.called) is None
+    if not CHANCE.isdisjoint(own.called):
+        return False
+    return bool(own.loops) or not own.called <= CONVERTS
 
 
 def _is_fitted(call: ast.Call) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, called_name, names_in, receiver
 from hasten.scan.outline import COMPREHENSIONS, Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import FEW_PARTS
 from hasten.scan.trace import last_name
 
 LISTS = ("tolist", "to_list", "list", "sorted")
@@ -16,6 +17,8 @@ COUNTS = ("range", "arange")
 GROWS = ("add", "append", "update", "extend")
 FEW = re.compile(r"(^|_)(col|cols|columns?|attrs?|fields?|args|kwargs|modes?|types?|axes)$")
 """How is called what there is a handful of."""
+NAMES = re.compile(r"(^|_)(names?|vars?|variables?|params?|keys?|features?|k|p|layers?|modules?)$")
+"""Of lists that a comprehension made: these name parts, of which there are a handful as well."""
 
 
 class SearchedList(Rule):
@@ -66,6 +69,10 @@ def mask(tokens, count):
         if i in chosen:  # !
             tokens[i] = 0
     taken = np.unique(tokens)
+    bonds = [each.number for each in tokens.bonds()]
+    for token in tokens:
+        if token.number not in bonds:  # !
+            token.drop()
     return [i for i in range(len(tokens)) if i not in taken]  # !
 
 def draw(groups, seen):
@@ -145,9 +152,21 @@ def draw(taken_set, count):
             return False
         if isinstance(given, ast.List):
             return not given.elts and _grows(node.id, site)
+        if isinstance(given, ast.ListComp):
+            asked = (node.id, last_name(site.node.left))
+            return not any(map(NAMES.search, asked)) and _goes_over_many(given)
         if look.value(node, site).kind == "array":
             return isinstance(given, ast.Call)
         return isinstance(given, ast.Call) and called_name(given) in LISTS
+
+
+def _goes_over_many(made: ast.ListComp) -> bool:
+    """Whether it may be long: not what is made of names of columns, or of a literal."""
+    over = made.generators[0].iter
+    if isinstance(over, ast.List | ast.Tuple | ast.Set | ast.Constant):
+        return False
+    few = (FEW, FEW_PARTS, NAMES)
+    return not any(each.search(name) for each in few for name in names_in(over))
 
 
 def _grows(name: str, site: Site) -> bool:

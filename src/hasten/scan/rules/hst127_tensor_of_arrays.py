@@ -60,6 +60,9 @@ class Waves(torch.nn.Module):
     def __init__(self, count):
         self.waves = torch.tensor([np.cos(i * np.arange(3)) for i in range(count)])
 
+def golden(count):
+    return torch.tensor([i * (np.sqrt(5) + 1) / 2 for i in range(count)])
+
 def statistics(batch):
     return torch.tensor([each["reward"] for each in batch]).mean()
 """,
