@@ -175,11 +175,9 @@ def _is_used_up(site: Site) -> bool:
         for each in site.function.calls
         if any(isinstance(given, ast.Name) and given.id == name for given in each.node.args)
     ]
-    return (
-        bool(read)
-        and all(each.called in GO_THROUGH and each.loop is None for each in read)
-        and (sum(each == name for each in names(site.function.node)) == len(read) + 1)
-    )
+    if not read or not all(each.called in GO_THROUGH and each.loop is None for each in read):
+        return False
+    return sum(each == name for each in names(site.function.node)) == len(read) + 1
 
 
 def _is_kept(site: Site) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Severity
-from hasten.scan.heat import Heat
+from hasten.scan.heat import Heat, collates
 from hasten.scan.look import Look, called_name, is_own_attribute, receiver
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
@@ -32,6 +32,11 @@ CHANCE = words(
     " multinomial bernoulli integers"
 )
 MOLECULES = re.compile(r"^(MolFrom\w+|mol_from_\w+|smiles2graph|smiles_to_graph|from_smiles)$")
+PARSES = words("json.loads ast.literal_eval orjson.loads yaml.safe_load")
+HEAVY = re.compile(
+    r"spectrogram|(^|_)(mfcc|fbank|stft|cqt|mel|f0|pitch)(_|$)|phonemi[sz]e|(^|_)to_phonemes"
+)
+"""What takes as long as to decode the sample does."""
 OF_PART = re.compile(r"pre_?process|prepare|featuri[sz]e|normali[sz]e|standardi[sz]e")
 """What a data set asks another object of its own for, where that can be nothing else."""
 NOT_OWN = ("torch.", "numpy.")
@@ -56,6 +61,8 @@ class PreparedAgain(Rule):
     severity: ClassVar[Severity | None] = "medium"
     examples: ClassVar[tuple[str, ...]] = (
         """\
+import json
+import soundfile as sf
 import torch
 from torch.utils.data import Dataset
 
@@ -80,6 +87,12 @@ class Tables(Dataset):
     def __getitem__(self, idx):
         row = self.scaler.transform(self.x[idx].reshape(1, -1))  # !
         return torch.from_numpy(row)
+
+class Sounds(Dataset):
+    def __getitem__(self, idx):
+        record = json.loads(self.lines[idx])  # !
+        sound = sf.read(record["path"])
+        return self.audio.melspectrogram(sound), normalize(sound), phonemize(record["text"])  # !
 
 class Parts(Dataset):
     def __getitem__(self, idx):
@@ -116,7 +129,7 @@ class Windows(Dataset):
         return x[idx : idx + 8]
 
 def collate(rows):
-    return build_graph(rows)
+    return build_graph([row["x"] for row in rows])
 """,
     )
 
@@ -125,7 +138,7 @@ def collate(rows):
             if "collate" in site.node.name:
                 for each in look.outline.functions:
                     if each.node is site.node:
-                        yield from self._of_samples(each, look)
+                        yield from self._within(each, look)
             return
         owner = look.outline.classes.get(site.node.name)
         if owner is None or owner.node is not site.node or not is_dataset(owner):
@@ -134,26 +147,27 @@ def collate(rows):
             if not name.startswith("__init") and INDICES & method.parameters.keys():
                 yield from self._within(method, look)
 
-    def _of_samples(self, function: Function, look: Look) -> Iterator[Found]:
-        """Of a collate function: what it does for each sample, not for a batch that never comes
-        again."""
-        lines = {line for loop in function.loops for line in _lines(loop.node)}
-        for each in self._within(function, look):
-            if lines & set(_lines(each.node)):
-                yield each
-
     def _within(self, function: Function, look: Look) -> Iterator[Found]:
-        for site in function.calls:
+        """Of a collate function only what it does for each sample: a batch never comes again."""
+        calls = [each for each in function.calls if each.loop is not None or not collates(function)]
+        for site in calls:
             if _is_fitted(site.node):
                 what = look.source(site.node.func)
                 yield Found(site.statement, f"`{what}` is given one sample at a time, each epoch")
             elif MOLECULES.search(site.called):
                 name = site.called
                 yield Found(site.statement, f"`{name}` reads the same molecule again each epoch")
+            elif look.dotted(site.node.func) in PARSES and site.node.args:
+                yield Found(site.statement, f"`{site.called}` reads the same text again each epoch")
+            elif HEAVY.search(site.called) and not RANDOM.search(site.called):
+                message = f"`{site.called}` computes the same features again each epoch"
+                yield Found(site.statement, message)
         if decodes(function, look):
             return
-        for site in function.calls:
+        for site in calls:
             name = site.called
+            if HEAVY.search(name):
+                continue
             if not PREPARES.search(name) or RANDOM.search(name) or _is_kept(site):
                 continue
             if self._is_own(site.node.func, look) and _is_work(site, function, look):
@@ -174,12 +188,9 @@ def collate(rows):
         return base == "self" or not f"{module}.".startswith(NOT_OWN)
 
 
-def _lines(node: ast.AST) -> range:
-    return range(node.lineno, (node.end_lineno or 0) + 1)  # type: ignore[attr-defined]
-
-
 def _is_kept(site: Site) -> bool:
-    """Whether what comes out is put into the data set, ``self.graphs[i] = ...``, or nothing does."""
+    """Whether what comes out is put into the data set, ``self.graphs[i] = ...``, or nothing
+    does."""
     match site.statement:
         case ast.Assign(targets=[ast.Subscript() | ast.Attribute() as target]):
             root = root_name(target)

@@ -12,6 +12,7 @@ from hasten.scan.outline import Class, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import FEW_PARTS
 from hasten.scan.trace import loop_of, names
+from hasten.scan.vocabulary import words
 
 COUNTED = ("range", "zip", "enumerate")
 
@@ -83,6 +84,13 @@ class ReplayBuffer:
         for place in places:  # !
             found.append(self._row(place))
         return np.stack(found)
+
+class EpisodeBuffer:
+    def sample_step(self):
+        return self.steps[np.random.randint(len(self.steps))]
+
+    def sample_batch(self, count):
+        return [self.sample_step() for _ in range(count)]  # !
 
 class Transitions:
     def push(self, *step):
@@ -166,7 +174,8 @@ class Agent:
                 elif in_store and look.dotted(site.node.func) == "random.sample":
                     yield Found(site.node, f"`{look.source(held)}` is a list of rows, each its own")
         elif _goes_over_many(site, look) and any(
-            (in_store and _asks_self(each, site.node)) or _indexes_deque(each, owner)
+            (in_store and (_asks_self(each, site.node) or _draws_one(each, owner)))
+            or _indexes_deque(each, owner)
             for each in _turn(site.node)
         ):
             yield Found(site.node, f"`{site.function.last_name}` goes through the batch in Python")
@@ -212,6 +221,18 @@ def _turn(node: ast.For | ast.ListComp) -> Iterator[ast.AST]:
     """All that one turn does."""
     for part in node.body if isinstance(node, ast.For) else [node.elt]:
         yield from walk(part)
+
+
+def _draws_one(node: ast.AST, owner: Class) -> bool:
+    """``self.draw_step()``, a method of the store that draws by chance and has no loop."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) as called) if is_own_attribute(called):
+            own = owner.methods.get(name)
+            return own is not None and not own.loops and not CHANCE.isdisjoint(own.called)
+    return False
+
+
+CHANCE = words("choice randint randrange integers random choices sample")
 
 
 def _asks_self(node: ast.AST, loop: ast.For | ast.ListComp) -> bool:
