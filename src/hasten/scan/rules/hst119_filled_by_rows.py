@@ -108,6 +108,14 @@ def ranks(x: np.ndarray, table):
         found[i] = np.searchsorted(table, row) / len(table)
     return found
 
+def merged(times, places, rows, labels):
+    found, kinds = np.full((9, 3), np.nan), np.zeros(9)
+    for i, time in enumerate(times):  # !
+        place = places[time]
+        found[place] = rows[i]
+        kinds[place] = labels[i]
+    return found, kinds
+
 def scale(x: np.ndarray, mean):
     for i in range(x.shape[0]):  # !
         x[i] = x[i] - mean
@@ -306,8 +314,10 @@ def fill(x, models, paths, groups):
 def _put_by_targets(loop: ast.For) -> ast.Subscript | None:
     """``found[i, j]`` of a loop that does nothing but ``found[i, j] = 1`` or ``found[i] += 1``,
     where the loop gives the indices, each a single one, and more than the mere place."""
+    if len(loop.body) > 1:
+        return _scattered(loop)
     statement = loop.body[0]
-    if len(loop.body) > 1 or not isinstance(statement, ast.Assign | ast.AugAssign):
+    if not isinstance(statement, ast.Assign | ast.AugAssign):
         return None
     target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
     if not isinstance(target, ast.Subscript) or not isinstance(
@@ -322,6 +332,28 @@ def _put_by_targets(loop: ast.For) -> ast.Subscript | None:
     indices = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
     plain = {each.id for each in indices if isinstance(each, ast.Name) and each.id[-1:] != "s"}
     return target if len(plain) == len(indices) and plain & given else None
+
+
+def _calls_others(loop: ast.For) -> bool:
+    return any(isinstance(each, ast.Call) for part in loop.body for each in walk(part))
+
+
+def _scattered(loop: ast.For) -> ast.Subscript | None:
+    """``found[place]`` of a loop that looks places up and puts elements there, and does nothing
+    else: ``place = places[time]; found[place] = rows[i]``."""
+    pairs = [each for each in loop.body if isinstance(each, ast.Assign) and len(each.targets) == 1]
+    if len(pairs) < len(loop.body) or _calls_others(loop):
+        return None
+    looked_up = {each.targets[0].id for each in pairs if isinstance(each.targets[0], ast.Name)}
+    written = [each.targets[0] for each in pairs if isinstance(each.targets[0], ast.Subscript)]
+    if len(looked_up) + len(written) < len(pairs) or not written:
+        return None
+    held = {ast.dump(each.value) for each in written}
+    read = [each for pair in pairs for each in walk(pair.value) if isinstance(each, ast.Subscript)]
+    if any(ast.dump(each.value) in held for each in read):
+        return None
+    is_placed = all(isinstance(each.slice, ast.Name) for each in written)
+    return written[0] if is_placed and {each.slice.id for each in written} <= looked_up else None
 
 
 def _assignments(loop: ast.For) -> Iterator[ast.Assign]:

@@ -92,6 +92,11 @@ class EpisodeBuffer:
     def sample_batch(self, count):
         return [self.sample_step() for _ in range(count)]  # !
 
+    def sample(self, count):
+        batch = self.sample_batch(count)
+        states = np.stack([step.state for step in batch])  # !
+        return states, torch.tensor([step[1] for step in batch])  # !
+
 class Transitions:
     def push(self, *step):
         self.steps.append(step)
@@ -130,6 +135,7 @@ class ReplayBuffer:
     def load(self, rows):
         for place, row in enumerate(rows):
             self.rewards[place] = row
+        return np.stack([row.state for row in rows])
 
 class Rows:
     def sample(self, count):
@@ -173,6 +179,8 @@ class Agent:
                     yield Found(site.node, f"each place of the deque `{name}` is walked to")
                 elif in_store and look.dotted(site.node.func) == "random.sample":
                     yield Found(site.node, f"`{look.source(held)}` is a list of rows, each its own")
+        elif in_store and _stacks_parts(site):
+            yield Found(site.node, f"`{look.source(site.node)}` takes a part out of each step")
         elif _goes_over_many(site, look) and any(
             (in_store and (_asks_self(each, site.node) or _draws_one(each, owner)))
             or _indexes_deque(each, owner)
@@ -221,6 +229,21 @@ def _turn(node: ast.For | ast.ListComp) -> Iterator[ast.AST]:
     """All that one turn does."""
     for part in node.body if isinstance(node, ast.For) else [node.elt]:
         yield from walk(part)
+
+
+def _stacks_parts(site: Site) -> bool:
+    """``np.stack([step.state for step in batch])``."""
+    match site.node:
+        case ast.ListComp(
+            elt=ast.Attribute(value=ast.Name(id=taken))
+            | ast.Subscript(value=ast.Name(id=taken), slice=ast.Constant()),
+            generators=[ast.comprehension(target=ast.Name(id=each), iter=ast.Name(), ifs=[])],
+        ):
+            return taken == each and called_name(site.parent) in STACKS
+    return False
+
+
+STACKS = words("array asarray stack vstack concatenate tensor as_tensor FloatTensor LongTensor cat")
 
 
 def _draws_one(node: ast.AST, owner: Class) -> bool:
