@@ -20,7 +20,7 @@ PREPARES = re.compile(
     r"|resample|resize|spectrogram|mfcc|fbank|stft|wavelet|one_?hot|graph|neighbo|bgr|ycbcr"
 )
 RANDOM = re.compile(
-    r"rand|aug|jitter|crop|flip|noise|mixup|drop|(^|_)sampl|file|path|key|dir|(compute|make|create)_mask"
+    r"rand|aug|transform|jitter|crop|flip|noise|mixup|drop|(^|_)sampl|file|path|key|dir|(compute|make|create)_mask"
 )
 TRANSFORMS = re.compile(r"^(fit_|inverse_)?transform(_sample|_row|_one)?$")
 VAGUE = re.compile(

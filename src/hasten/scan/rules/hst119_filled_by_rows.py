@@ -9,6 +9,7 @@ from hasten.scan.heat import Heat, bare
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
+from hasten.scan.recurrence import handed_on
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import (
     counts_rows,
@@ -142,6 +143,13 @@ def returns(rewards: np.ndarray, rate):
     found = np.zeros(len(rewards))
     for i in range(len(rewards) - 2, -1, -1):
         found[i] = rewards[i] + rate * found[i + 1]
+    return found
+
+def advantages(rewards: np.ndarray, values: np.ndarray, rate):
+    found, following = np.zeros(len(rewards)), 0.0
+    for t in range(len(rewards) - 1, -1, -1):
+        following = rewards[t] + rate * following
+        found[t] = following - values[t]
     return found
 
 def fill(x, models, paths, groups):
@@ -380,6 +388,8 @@ def _is_row(node: ast.Subscript, place: str) -> bool:
 def _goes_on(statement: ast.Assign, site: Site, look: Look) -> bool:
     """Whether rows are made of those before them; an array may change its rows in place."""
     loop: ast.For = site.node
+    if handed_on(loop):
+        return True
     target = statement.targets[0]
     if not isinstance(target, ast.Subscript):
         return False

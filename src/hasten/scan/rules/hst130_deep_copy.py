@@ -11,7 +11,8 @@ from hasten.scan.rule import Found, Rule
 
 SMALL = re.compile(
     r"(^|_)(config|cfg|conf|args|kwargs|settings|options|params|params_dict|schema|registry|metadata)$"
-    r"|model|module|estimator|transformer|optimizer|policy|agent|(^|_)net(work)?$|state_dict|best"
+    r"|model|module|estimator|transformer|optimizer|policy|agent|actor|critic|(en|de)coder"
+    r"|(^|_)net(work)?$|state_dict|best"
     r"|^(self|cls)$"
 )
 """What is copied to be changed a little, and seldom; or to have a second one of it."""
