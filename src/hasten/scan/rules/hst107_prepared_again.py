@@ -32,7 +32,7 @@ CHANCE = words(
     " multinomial bernoulli integers"
 )
 MOLECULES = re.compile(r"^(MolFrom\w+|mol_from_\w+|smiles2graph|smiles_to_graph|from_smiles)$")
-PARSES = words("json.loads ast.literal_eval orjson.loads yaml.safe_load")
+PARSES = words("json.loads ast.literal_eval orjson.loads yaml.safe_load pandas.to_datetime")
 HEAVY = re.compile(
     r"spectrogram|(^|_)(mfcc|fbank|stft|cqt|mel|f0|pitch)(_|$)|phonemi[sz]e|(^|_)to_phonemes"
 )

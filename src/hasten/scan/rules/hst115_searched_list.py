@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, names_in, receiver
+from hasten.scan.look import Look, called_name, is_own_attribute, names_in, receiver
 from hasten.scan.outline import COMPREHENSIONS, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import FEW_PARTS
@@ -40,6 +40,7 @@ class SearchedList(Rule):
         """\
 import random
 import numpy as np
+from torch.utils.data import Dataset
 
 def negative(history, count):
     found = random.randint(1, count)
@@ -75,6 +76,11 @@ def mask(tokens, count):
             token.drop()
     return [i for i in range(len(tokens)) if i not in taken]  # !
 
+class Records(Dataset):
+    def __getitem__(self, index):
+        codes = self.records[index]["codes"]
+        return [1 if code in codes else 0 for code in self.vocabulary]  # !
+
 def draw(groups, seen):
     while groups:
         left, right = groups.pop()
@@ -107,7 +113,12 @@ def draw(taken_set, count):
         if not isinstance(node.ops[0], ast.In | ast.NotIn) or site.loop is None:
             return
         within = node.comparators[0]
-        if self._redraws(site) or self._rescans(site) or self._is_list(within, site, look):
+        if (
+            self._redraws(site)
+            or self._rescans(site)
+            or self._is_list(within, site, look)
+            or (look.prepares_data(site) and _marks(site))
+        ):
             yield Found(node, f"`{look.source(node)}` searches `{look.source(within)}` each turn")
 
     def _redraws(self, site: Site) -> bool:
@@ -158,6 +169,19 @@ def draw(taken_set, count):
         if look.value(node, site).kind == "array":
             return isinstance(given, ast.Call)
         return isinstance(given, ast.Call) and called_name(given) in LISTS
+
+
+def _marks(site: Site) -> bool:
+    """``[1 if code in codes else 0 for code in self.vocabulary]``, where each sample is searched
+    through for all that there may be."""
+    match site.loop.node if site.loop is not None else None:
+        case ast.ListComp(
+            elt=ast.IfExp(test=test, body=ast.Constant(), orelse=ast.Constant()),
+            generators=[ast.comprehension(target=ast.Name(id=each), iter=ast.Attribute() as over)],
+        ) if test is site.node and is_own_attribute(over):
+            held = site.node.comparators[0]
+            return last_name(site.node.left) == each and not is_own_attribute(held)
+    return False
 
 
 def _goes_over_many(made: ast.ListComp) -> bool:

@@ -91,6 +91,12 @@ def neighbours(edges, count):
         found[i, j] = 1
     return found
 
+def joined(pairs, count):
+    found = np.zeros((count, count))
+    for pair in pairs:  # !
+        found[pair[0]][pair[1]] = 1
+    return found
+
 def counts(classes, count):
     found = np.zeros(count)
     for each in classes:  # !
@@ -209,11 +215,11 @@ def fill(x, models, paths, groups):
 
     def _is_filled_here(self, written: ast.Subscript, site: Site, look: Look) -> bool:
         """Whether it is an array that the function has made, and the loop goes over much."""
-        made = look.values.given(written.value, site.function)
+        held = _filled(written)
         return (
-            isinstance(written.value, ast.Name)
-            and called_name(made) in MADE_EMPTY
-            and look.value(written.value, site).kind in ("array", "tensor")
+            isinstance(held, ast.Name)
+            and called_name(look.values.given(held, site.function)) in MADE_EMPTY
+            and look.value(held, site).kind in ("array", "tensor")
             and loop_over_data(site, look) is not None
         )
 
@@ -337,9 +343,23 @@ def _put_by_targets(loop: ast.For) -> ast.Subscript | None:
         given -= {each.id for each in loop.target.elts[:1] if isinstance(each, ast.Name)}
     elif called_name(loop.iter) in COUNTS:
         return None
-    indices = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-    plain = {each.id for each in indices if isinstance(each, ast.Name) and each.id[-1:] != "s"}
-    return target if len(plain) == len(indices) and plain & given else None
+    indices = _indices(target)
+    plain = [each for each in map(_given_index, indices) if each and each[-1:] != "s"]
+    return target if len(plain) == len(indices) and given.intersection(plain) else None
+
+
+def _indices(target: ast.Subscript) -> list[ast.expr]:
+    """``i`` and ``j`` of ``found[i, j]`` and of ``found[i][j]``."""
+    own = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    return [*_indices(target.value), *own] if isinstance(target.value, ast.Subscript) else own
+
+
+def _given_index(node: ast.expr) -> str:
+    """``pair`` of ``pair`` itself and of ``pair[0]``; empty for what is no index of a loop."""
+    match node:
+        case ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name), slice=ast.Constant()):
+            return name
+    return ""
 
 
 def _calls_others(loop: ast.For) -> bool:

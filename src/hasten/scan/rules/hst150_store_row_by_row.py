@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.heat import DRAWS, is_store
-from hasten.scan.look import Look, called_name, is_own_attribute, names_in
+from hasten.scan.heat import DRAWS, Heat, is_store
+from hasten.scan.look import Look, called_name, is_constant, is_own_attribute, names_in
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Class, Site
 from hasten.scan.rule import Found, Rule
@@ -32,8 +32,17 @@ class StoreRowByRow(Rule):
     effort = "an hour"
     risk = "an array has a fixed size and one type for all rows"
     nodes = (ast.For, ast.ListComp)
-    calls = ("sample",)
-    mentions = ("Buffer", "Memory", "Replay", "Storage", "Experience", "Tree", "deque")
+    calls = ("sample", "pop")
+    mentions = (
+        "Buffer",
+        "Memory",
+        "Replay",
+        "Storage",
+        "Experience",
+        "Tree",
+        "deque",
+        "def sample(",
+    )
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -99,6 +108,8 @@ class EpisodeBuffer:
 
 class Transitions:
     def push(self, *step):
+        if len(self.steps) == self.size:
+            self.steps.pop(0)  # !
         self.steps.append(step)
 
     def sample(self, count):
@@ -171,7 +182,12 @@ class Agent:
         if owner is None:
             return
         in_store = is_store(owner) and not ADDS.search(site.function.last_name)
-        if isinstance(site.node, ast.Call):
+        if site.called == "pop":
+            if is_store(owner) and _takes_first(site.node):
+                name = look.source(site.node.func)
+                message = f"`{name}(0)` moves all that is kept by a place"
+                yield Found(site.node, message, least=Heat.ONCE)
+        elif isinstance(site.node, ast.Call):
             held = site.node.args[0] if site.node.args else None
             if isinstance(held, ast.Attribute) and is_own_attribute(held):
                 if _is_deque(held.attr, owner):
@@ -229,6 +245,12 @@ def _turn(node: ast.For | ast.ListComp) -> Iterator[ast.AST]:
     """All that one turn does."""
     for part in node.body if isinstance(node, ast.For) else [node.elt]:
         yield from walk(part)
+
+
+def _takes_first(call: ast.Call) -> bool:
+    """``self.steps.pop(0)``."""
+    held = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return is_own_attribute(held) and len(call.args) == 1 and is_constant(call.args[0], 0)
 
 
 def _stacks_parts(site: Site) -> bool:

@@ -55,6 +55,7 @@ class SameForAllSamples(Rule):
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import numpy as np
+import pandas as pd
 import torch
 from torch.utils.data import Dataset
 
@@ -66,6 +67,7 @@ class Table(Dataset):
         grid = np.meshgrid(np.arange(self.height), np.arange(self.width))  # !
         said = self.said
         kinds = [i for i, name in enumerate(said["names"]) if said["kinds"].get(name) == "a"]  # !
+        kinds = pd.get_dummies(self.frame["kind"]).to_numpy()[index]  # !
         rows = self.frame.groupby(self.keys).groups[self.names[index]]  # !
         return self.x[index], places, mask, grid, kinds, rows
 
@@ -174,6 +176,8 @@ class _Sameness:
     def _is_numeric(self, call: ast.Call) -> bool:
         called, name = self._look.dotted(call.func), called_name(call)
         makes_value = name not in EMPTY and (name[:1].islower() or name.endswith("Tensor"))
+        if called.startswith("pandas."):
+            return makes_value and not name.startswith("read_")
         return makes_value and called.startswith(("numpy.", "torch."))
 
     def _is_same(self, node: ast.AST, own: set[str]) -> bool:
@@ -207,7 +211,7 @@ class _Sameness:
 
     def _gives_same(self, call: ast.Call) -> bool:
         called = self._look.dotted(call.func)
-        if called.startswith(("numpy.", "torch.")):
+        if called.startswith(("numpy.", "torch.", "pandas.")):
             return not any(part in called.split(".") for part in CHANCE)
         name = called_name(call)
         if isinstance(call.func, ast.Name):
