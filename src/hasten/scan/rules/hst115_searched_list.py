@@ -176,11 +176,14 @@ def _marks(site: Site) -> bool:
     through for all that there may be."""
     match site.loop.node if site.loop is not None else None:
         case ast.ListComp(
-            elt=ast.IfExp(test=test, body=ast.Constant(), orelse=ast.Constant()),
-            generators=[ast.comprehension(target=ast.Name(id=each), iter=ast.Attribute() as over)],
-        ) if test is site.node and is_own_attribute(over):
-            held = site.node.comparators[0]
-            return last_name(site.node.left) == each and not is_own_attribute(held)
+            elt=ast.IfExp(
+                test=ast.Compare(left=ast.Name(id=asked), comparators=[held]),
+                body=ast.Constant(),
+                orelse=ast.Constant(),
+            ),
+            generators=[ast.comprehension(target=ast.Name(id=each), iter=over)],
+        ):
+            return asked == each and is_own_attribute(over) and not is_own_attribute(held)
     return False
 
 

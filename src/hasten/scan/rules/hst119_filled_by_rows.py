@@ -362,26 +362,37 @@ def _given_index(node: ast.expr) -> str:
     return ""
 
 
-def _calls_others(loop: ast.For) -> bool:
-    return any(isinstance(each, ast.Call) for part in loop.body for each in walk(part))
-
-
 def _scattered(loop: ast.For) -> ast.Subscript | None:
     """``found[place]`` of a loop that looks places up and puts elements there, and does nothing
     else: ``place = places[time]; found[place] = rows[i]``."""
-    pairs = [each for each in loop.body if isinstance(each, ast.Assign) and len(each.targets) == 1]
-    if len(pairs) < len(loop.body) or _calls_others(loop):
-        return None
-    looked_up = {each.targets[0].id for each in pairs if isinstance(each.targets[0], ast.Name)}
-    written = [each.targets[0] for each in pairs if isinstance(each.targets[0], ast.Subscript)]
-    if len(looked_up) + len(written) < len(pairs) or not written:
-        return None
+    looked_up: set[str] = set()
+    written: list[ast.Subscript] = []
+    for statement in loop.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                looked_up.add(name)
+            case ast.Assign(targets=[ast.Subscript(slice=ast.Name(id=place)) as target]):
+                written.append(target)
+                if place not in looked_up:
+                    return None
+            case _:
+                return None
+    return written[0] if written and not _reads_or_calls(loop, written) else None
+
+
+def _reads_or_calls(loop: ast.For, written: list[ast.Subscript]) -> bool:
+    """Whether the loop reads what it writes, or calls anything."""
     held = {ast.dump(each.value) for each in written}
-    read = [each for pair in pairs for each in walk(pair.value) if isinstance(each, ast.Subscript)]
-    if any(ast.dump(each.value) in held for each in read):
-        return None
-    is_placed = all(isinstance(each.slice, ast.Name) for each in written)
-    return written[0] if is_placed and {each.slice.id for each in written} <= looked_up else None
+    return any(
+        isinstance(each, ast.Call)
+        or (
+            isinstance(each, ast.Subscript)
+            and isinstance(each.ctx, ast.Load)
+            and ast.dump(each.value) in held
+        )
+        for part in loop.body
+        for each in walk(part)
+    )
 
 
 def _assignments(loop: ast.For) -> Iterator[ast.Assign]:
