@@ -17,7 +17,9 @@ COUNTS = ("range", "arange")
 GROWS = ("add", "append", "update", "extend")
 FEW = re.compile(r"(^|_)(col|cols|columns?|attrs?|fields?|args|kwargs|modes?|types?|axes)$")
 """How is called what there is a handful of."""
-NAMES = re.compile(r"(^|_)(names?|vars?|variables?|params?|keys?|features?|k|p|layers?|modules?)$")
+NAMES = re.compile(
+    r"(^|_)(names?|vars?|variables?|params?|keys?|features?|k|p|layers?|modules?|devices?)$"
+)
 """Of lists that a comprehension made: these name parts, of which there are a handful as well."""
 
 
