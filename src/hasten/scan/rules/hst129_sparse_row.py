@@ -39,14 +39,13 @@ def batches(x, rows):
 
 class Batches(Dataset):
     def __getitem__(self, indices: list[int]):
-        return self.scale(self.x[indices].toarray())
+        return {name: part[indices].toarray() for name, part in self.parts.items()}
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if receiver(site.node) is None:
+        if receiver(site.node) is None or (in_dataset(site) and takes_many(site.function)):
             return
-        of_sample = in_dataset(site) and not takes_many(site.function)
-        of_sample = of_sample and indexed_only(site.function) is None
+        of_sample = in_dataset(site) and indexed_only(site.function) is None
         if of_sample or look.local(site).inner:
             yield Found(site.node, f"`{look.source(site.node)}` is made for one row at a time")
