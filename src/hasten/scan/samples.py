@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
-from hasten.scan.heat import Heat
+from hasten.scan.heat import Heat, bare
 from hasten.scan.look import (
     Look,
     argument,
@@ -95,13 +95,23 @@ def decodes(function: Function, look: Look) -> bool:
     for each in function.calls:
         own = next(own_functions(each.node, function, look), None)
         asked = [each] if own is None else own.calls
-        if any(_decodes(inner.node, look) for inner in asked):
+        if any(_decodes(inner, look) for inner in asked):
             return True
     return False
 
 
-def _decodes(call: ast.Call, look: Look) -> bool:
-    name = called_name(call)
+FITTED = re.compile(
+    r"(scaler|encoder|preprocessor|vectori[sz]er|imputer|discreti[sz]er|binari[sz]er|normali[sz]er"
+    r"|pipeline|pca|binner)s?$",
+    re.IGNORECASE,
+)
+"""What is called as the transformers of scikit-learn are."""
+
+
+def _decodes(site: Site, look: Look) -> bool:
+    call, name = site.node, site.called
+    if name == "transform":
+        return name not in site.function.bindings and not FITTED.search(last_name(receiver(call)))
     if name in DECODES:
         return True
     if name not in ("read", "load", "read_pickle"):
@@ -207,6 +217,22 @@ def _counted_from(statement: ast.stmt, places: set[str]) -> set[str]:
     }
 
 
+MANY = re.compile(r"(indices|indexes|idxs|idxes|ids|keys|rows|items)$")
+SEVERAL = re.compile(r"list|List|slice|ndarray|Sequence|Tensor|Iterable")
+
+
+def takes_many(function: Function) -> bool:
+    """Whether what it is asked for may be several samples at once, as far as its name or its
+    annotation tells."""
+    asked = [each for name, each in function.parameters.items() if name != "self"]
+    if len(asked) != 1:
+        return False
+    said = asked[0].annotation
+    return MANY.search(asked[0].arg) is not None or (
+        said is not None and SEVERAL.search(ast.unparse(said)) is not None
+    )
+
+
 TAKES_ROW = re.compile(r"(^|_)(indexing|take|index_select|get_row|select_rows?|row_at)$")
 
 
@@ -271,8 +297,10 @@ FEW_PARTS = re.compile(r"(session|channel|view|fold|buffer|env|vertice|vertex|di
 
 
 def _goes_over_array(site: Site, look: Look) -> bool:
-    """Of NumPy: even in a model that is work of the host."""
-    return look.value(site.node.iter, site).kind == "array"
+    """Of NumPy: even in a model that is work of the host, unless it goes over what the model
+    holds."""
+    over = site.node.iter
+    return look.value(over, site).kind == "array" and not is_own_attribute(bare(over))
 
 
 def _names(node: ast.AST, name: str) -> bool:
@@ -358,6 +386,11 @@ def _is_of_torch(call: ast.Call, look: Look) -> bool:
 
 
 MAKE_LOADERS = words("torch torch_geometric torchdata monai dgl")
+ARRAYS = re.compile(
+    r"^[xyzu]s?$|(^|_)(rows|arrays?|tensors?|embeddings?|features?|latents?|points)$",
+    re.IGNORECASE,
+)
+"""How is called what is handed to a loader as it lies in memory."""
 ASKS_ONCE = re.compile(r"predict|infer|test|eval|embed|encode|extract|score|generate|export|stat")
 
 
@@ -368,6 +401,8 @@ def _needs_no_workers(call: ast.Call, dataset: str, site: Site, look: Look) -> b
         return True
     if dataset[:1].isupper():
         return False
+    if ARRAYS.search(last_name(argument(call, 0, "dataset"))):
+        return True
     return "TensorDataset(" in look.text or bool(ASKS_ONCE.search(site.function.last_name))
 
 

@@ -517,7 +517,7 @@ class Values:
             return Value("writer")
         if dotted.startswith(("numpy.", "np.", "scipy.sparse.")):
             is_drawn = module.endswith(".random") and _draws_number(node, last)
-            return NUMBER if is_drawn else ARRAY
+            return NUMBER if is_drawn or _is_of_number(node, last) else ARRAY
         if dotted.startswith(("pandas.", "pd.")) or (
             last in vocabulary.FRAMES and "." not in dotted
         ):
@@ -765,6 +765,13 @@ def _draws_number(node: ast.Call, name: str) -> bool:
         return False
     most = vocabulary.DRAWN_WITH.get(name)
     return most is not None and len(node.args) <= most
+
+
+def _is_of_number(node: ast.Call, name: str) -> bool:
+    """``np.sqrt(5)``."""
+    if name not in vocabulary.OF_NUMBERS or not node.args:
+        return False
+    return all(isinstance(each, ast.Constant) for each in node.args)
 
 
 def _of_constant(node: ast.Constant) -> Value:

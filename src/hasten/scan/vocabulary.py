@@ -73,6 +73,9 @@ DRAWN_WITH = {
 }  # fmt: skip
 """Functions of ``numpy.random``: with how many arguments at most they draw one number."""
 
+OF_NUMBERS = words("sqrt exp log log2 log10 sin cos tan abs ceil floor float32 float64 int64 power")
+"""Functions of NumPy that give a number for a number."""
+
 GENERATORS = re.compile(r"(^|[._])(rng|random_state|rand_state|np_random|RandomState)$")
 """How generators of NumPy are called."""
 

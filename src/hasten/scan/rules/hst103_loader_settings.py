@@ -12,13 +12,14 @@ from hasten.scan.look import Look, argument, called_name, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import LoaderCall, LoaderTrouble, read_loader
-from hasten.scan.trace import last_name
+from hasten.scan.trace import last_name, names
 
 MESSAGES: dict[LoaderTrouble | None, str] = {
     "restarted": "this loader starts its workers anew each time that it is gone through",
     "unpinned": "this loader's batches are not pinned: their copies to the device are waited for",
 }
 ONCE = re.compile(r"(^|[\W_])(test|predict|inference)")
+GO_THROUGH = ("list", "tuple", "tqdm", "enumerate", "iter", "next")
 
 
 class LoaderSettings(Rule):
@@ -113,6 +114,10 @@ def loaders(train_set, count):
         train_set, num_workers=count, pin_memory=True, persistent_workers=count > 0
     )
     return train, kept
+
+def sizes(dataset, count):
+    sizes_of = DataLoader(dataset, num_workers=count)
+    return list(tqdm(sizes_of))
 """,
     )
 
@@ -150,9 +155,29 @@ def _is_gone_through_once(loader: LoaderCall, site: Site, look: Look) -> bool:
     """Whether it is for a test or for predictions, as far as names tell; of one that is set well
     but for this it must be seen that it is kept."""
     given_to = look.lines_of(site.statement).partition("=")[0].partition("(")[0]
-    if ONCE.search(f"{site.function.last_name} {given_to}") is not None:
+    if ONCE.search(f"{site.function.last_name} {given_to}") is not None or _is_used_up(site):
         return True
     return argument(loader.call, 7, "pin_memory") is not None and not _is_kept(site)
+
+
+def _is_used_up(site: Site) -> bool:
+    """Whether the function itself goes through it, not in a loop over epochs, and gives it to
+    nobody else: ``list(tqdm(loader))``."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) if site.loop is None:
+            pass
+        case _:
+            return False
+    if _is_gone_through_again(name, site):
+        return False
+    read = [
+        each
+        for each in site.function.calls
+        if any(isinstance(given, ast.Name) and given.id == name for given in each.node.args)
+    ]
+    if not read or not all(each.called in GO_THROUGH and each.loop is None for each in read):
+        return False
+    return sum(each == name for each in names(site.function.node)) == len(read) + 1
 
 
 def _is_kept(site: Site) -> bool:

@@ -10,10 +10,15 @@ from hasten.scan.look import Look
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import in_dataset
+from hasten.scan.trace import last_name
 
 MODELS = re.compile(
     r"(^|_)(model|encoder|decoder|net|network|teacher|embedder|backbone|vae|clip|bert|vqgan)$"
 )
+
+
+LABELS = re.compile(r"^(y|cls)$|(^|_)(label|labels|target|targets|class|category|name)$")
+"""What an encoder of categories is given, which is a table."""
 
 
 class ModelInDataset(Rule):
@@ -53,7 +58,9 @@ class Texts(Dataset):
         self.targets = model.encode(texts, batch_size=256)
 
     def __getitem__(self, index):
-        return self.texts[index].encode("utf-8"), self.tokenizer.encode(self.texts[index])
+        label = self.labels[index]
+        ids = self.tokenizer.encode(self.texts[index]), self.encoder.encode(label)
+        return self.texts[index].encode("utf-8"), ids
 """,
     )
 
@@ -61,5 +68,7 @@ class Texts(Dataset):
         if not in_dataset(site):
             return
         called = look.source(site.node.func)
+        if any(map(LABELS.search, map(last_name, site.node.args))):
+            return
         if any(MODELS.search(part.lower()) for part in called.split(".")):
             yield Found(site.node, f"`{called}` runs a model within a data set")

@@ -9,8 +9,8 @@ from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Function, Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import decodes, in_dataset
-from hasten.scan.trace import last_given
+from hasten.scan.samples import decodes, in_dataset, takes_many
+from hasten.scan.trace import FOLLOWED, last_given, siblings
 from hasten.scan.trace import names as names_of
 
 LOOKUPS = ("iloc", "loc", "at", "iat")
@@ -51,6 +51,14 @@ def total(df):
         yield df["z"][i]  # !
     for i, name in enumerate(df.index):
         df.loc[name, "y"] = i  # !
+        df.loc[name, "z"] = i + 1
+
+class Groups(Dataset):
+    def __getitem__(self, index):
+        groups, key = self.groups, self.keys[index]
+        rows = groups[key]
+        part = self.frame.loc[rows]  # !
+        return self.scaler.transform(part.to_numpy())
 """,
         """\
 import soundfile as sf
@@ -74,6 +82,17 @@ def split(df, parts):
         print(df.loc[:, name])
     return train, df.loc["first"]
 """,
+        """\
+from torch.utils.data import Dataset
+
+class Rows(Dataset):
+    def __getitem__(self, indices):
+        return self.frame.iloc[indices, :].to_numpy()
+
+class Parts(Dataset):
+    def __getitem__(self, index: int | list[int]):
+        return self.frame.iloc[index].to_numpy()
+""",
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
@@ -90,12 +109,12 @@ def split(df, parts):
             return
         names = set(names_of(first))
         if in_dataset(site):
-            if decodes(site.function, look):
+            if takes_many(site.function) or decodes(site.function, look):
                 return
             counted = any(_is_of_sample(each, site.function) for each in walk(first))
         else:
             counted = any(names & _targets(loop) for loop in look.loops(site))
-        if counted:
+        if counted and not _is_set_above(lookup, site):
             yield Found(site.node, f"`{look.source(site.node)}` looks up one row at a time")
 
 
@@ -104,16 +123,26 @@ def _is_part(node: ast.expr) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
 
 
-def _is_of_sample(node: ast.AST, function: Function) -> bool:
+def _is_set_above(lookup: ast.Attribute, site: Site) -> bool:
+    """Whether the statement before sets another cell of the same row: one trouble, said once."""
+    body = siblings(site)
+    place = body.index(site.statement) if site.statement in body else 0
+    match body[place - 1] if place else None:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Attribute() as other)]):
+            return ast.dump(other) == ast.dump(lookup)
+    return False
+
+
+def _is_of_sample(node: ast.AST, function: Function, steps: int = FOLLOWED) -> bool:
     """Whether it is a parameter but ``self``, or a name that was given what is at its place."""
-    if not isinstance(node, ast.Name) or node.id == "self":
+    if not isinstance(node, ast.Name) or node.id == "self" or not steps:
         return False
     if node.id in function.parameters:
         return True
     given = last_given(node, function)
-    return isinstance(given, ONE_ROW) and any(
-        each in function.parameters for each in names_of(given) if each != "self"
-    )
+    if not isinstance(given, (*ONE_ROW, ast.Tuple)):
+        return False
+    return any(_is_of_sample(each, function, steps - 1) for each in walk(given))
 
 
 def _is_cell(node: ast.Subscript, column: ast.Subscript, loop: Loop) -> bool:

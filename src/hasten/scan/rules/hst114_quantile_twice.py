@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.vocabulary import words
 
 FUNCTIONS = words("percentile nanpercentile quantile nanquantile")
+SORTED = ("array", "tensor", "frame")
+"""What has a method for quantiles that sorts; a distribution or a forecast knows them."""
 CLOSE = 6
 """Lines between two calls that are about the same array."""
 
@@ -39,10 +41,11 @@ def normalize(x, tiles):
         """\
 import numpy as np
 
-def normalize(x, y):
+def normalize(x, y, forecast):
     low, high = np.percentile(x, [1, 99])
     few = np.percentile(x[::10], 1)
     some = np.percentile(x[::10], 99)
+    few, some = forecast.quantile(0.1), forecast.quantile(0.9)
     return low, high, np.percentile(y, 1), few, some
 """,
     )
@@ -50,6 +53,8 @@ def normalize(x, y):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         of = _array(site.node, look)
         if of is None or isinstance(of, ast.Subscript):
+            return
+        if of is receiver(site.node) and look.value(of, site).kind not in SORTED:
             return
         text = ast.dump(of)
         for other in site.function.calls:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, receiver
+from hasten.scan.look import Look, called_name, is_own_attribute, names_in, receiver
 from hasten.scan.outline import COMPREHENSIONS, Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import FEW_PARTS
 from hasten.scan.trace import last_name
 
 LISTS = ("tolist", "to_list", "list", "sorted")
@@ -16,6 +17,10 @@ COUNTS = ("range", "arange")
 GROWS = ("add", "append", "update", "extend")
 FEW = re.compile(r"(^|_)(col|cols|columns?|attrs?|fields?|args|kwargs|modes?|types?|axes)$")
 """How is called what there is a handful of."""
+NAMES = re.compile(
+    r"(^|_)(names?|vars?|variables?|params?|keys?|features?|k|p|layers?|modules?|devices?)$"
+)
+"""Of lists that a comprehension made: these name parts, of which there are a handful as well."""
 
 
 class SearchedList(Rule):
@@ -37,6 +42,7 @@ class SearchedList(Rule):
         """\
 import random
 import numpy as np
+from torch.utils.data import Dataset
 
 def negative(history, count):
     found = random.randint(1, count)
@@ -66,7 +72,16 @@ def mask(tokens, count):
         if i in chosen:  # !
             tokens[i] = 0
     taken = np.unique(tokens)
+    bonds = [each.number for each in tokens.bonds()]
+    for token in tokens:
+        if token.number not in bonds:  # !
+            token.drop()
     return [i for i in range(len(tokens)) if i not in taken]  # !
+
+class Records(Dataset):
+    def __getitem__(self, index):
+        codes = self.records[index]["codes"]
+        return [1 if code in codes else 0 for code in self.vocabulary]  # !
 
 def draw(groups, seen):
     while groups:
@@ -100,7 +115,12 @@ def draw(taken_set, count):
         if not isinstance(node.ops[0], ast.In | ast.NotIn) or site.loop is None:
             return
         within = node.comparators[0]
-        if self._redraws(site) or self._rescans(site) or self._is_list(within, site, look):
+        if (
+            self._redraws(site)
+            or self._rescans(site)
+            or self._is_list(within, site, look)
+            or (look.prepares_data(site) and _marks(site))
+        ):
             yield Found(node, f"`{look.source(node)}` searches `{look.source(within)}` each turn")
 
     def _redraws(self, site: Site) -> bool:
@@ -145,9 +165,37 @@ def draw(taken_set, count):
             return False
         if isinstance(given, ast.List):
             return not given.elts and _grows(node.id, site)
+        if isinstance(given, ast.ListComp):
+            asked = (node.id, last_name(site.node.left))
+            return not any(map(NAMES.search, asked)) and _goes_over_many(given)
         if look.value(node, site).kind == "array":
             return isinstance(given, ast.Call)
         return isinstance(given, ast.Call) and called_name(given) in LISTS
+
+
+def _marks(site: Site) -> bool:
+    """``[1 if code in codes else 0 for code in self.vocabulary]``, where each sample is searched
+    through for all that there may be."""
+    match site.loop.node if site.loop is not None else None:
+        case ast.ListComp(
+            elt=ast.IfExp(
+                test=ast.Compare(left=ast.Name(id=asked), comparators=[held]),
+                body=ast.Constant(),
+                orelse=ast.Constant(),
+            ),
+            generators=[ast.comprehension(target=ast.Name(id=each), iter=over)],
+        ):
+            return asked == each and is_own_attribute(over) and not is_own_attribute(held)
+    return False
+
+
+def _goes_over_many(made: ast.ListComp) -> bool:
+    """Whether it may be long: not what is made of names of columns, or of a literal."""
+    over = made.generators[0].iter
+    if isinstance(over, ast.List | ast.Tuple | ast.Set | ast.Constant):
+        return False
+    few = (FEW, FEW_PARTS, NAMES)
+    return not any(each.search(name) for each in few for name in names_in(over))
 
 
 def _grows(name: str, site: Site) -> bool:

@@ -1,6 +1,7 @@
 """Random choices, drawn one call at a time."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -135,7 +136,7 @@ class Mixtures(Dataset):
             return
         if look.value(call.args[0], site).kind == "number" or _chooses_from_few(call.args[0]):
             return
-        if _takes_all(call) or decodes(site.function, look):
+        if _takes_all(call) or decodes(site.function, look) or _is_of_agents(site):
             return
         if is_constant(keyword(call, "replace"), value=False):
             if in_dataset(site):
@@ -149,6 +150,15 @@ class Mixtures(Dataset):
                 return
             least = None
         yield Found(call, f"`{look.source(call.func)}` is called once a row", least=least)
+
+
+AGENTS = re.compile(r"(actor|critic|agent|player|policy|policie|model|member|target|env)s?$")
+
+
+def _is_of_agents(site: Site) -> bool:
+    """Whether the loop goes over networks or players, of which there are a handful."""
+    over = site.loop.header()[1] if site.loop is not None else None
+    return over is not None and any(map(AGENTS.search, names_in(over)))
 
 
 def _takes_all(call: ast.Call) -> bool:

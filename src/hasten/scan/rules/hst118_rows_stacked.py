@@ -102,6 +102,17 @@ import numpy as np
 import torch
 from torch import nn
 
+class Kernels(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        self.widths, self.pads = np.arange(count), np.arange(count)
+
+    def forward(self, x):
+        found = []
+        for i, (width, pad) in enumerate(zip(self.widths, self.pads)):
+            found.append(nn.functional.conv1d(x, self.kernel, dilation=width, padding=pad))
+        return torch.cat(found)
+
 class Recurrent(nn.Module):
     def forward(self, x: torch.Tensor):
         found = []
@@ -126,6 +137,10 @@ def read(paths, model, loader):
         few.append(np.ones(3) * scores[i])
     for i in np.arange(len(paths)):
         few.append(model(scores[i]))
+    for part in np.array_split(scores, 4):
+        few.append(np.exp(part))
+    for i in range(scores.shape[1]):
+        few.append(area(names, scores[:, i]))
     return np.stack(images), torch.cat(scores), np.array(names), np.stack(few)
 """,
     )
@@ -155,7 +170,7 @@ def read(paths, model, loader):
         """Over an array itself; over a range, arithmetic on what is at its place."""
         target, over = loop.header()
         if look.value(over, site).kind in ("array", "tensor"):
-            if _gives_places(over, site, look):
+            if _gives_places(over, site, look) or _cuts(over, site, look):
                 return False
             return isinstance(_made_in(loop, value), ast.Call | ast.BinOp)
         if not isinstance(over, ast.Call) or called_name(over) != "range":
@@ -177,11 +192,13 @@ def read(paths, model, loader):
 def _is_of_counted(value: ast.expr, over: ast.Call, place: str) -> bool:
     """Whether it takes rows of the array whose rows are counted: ``x[i]`` of
     ``range(x.shape[0])``."""
-    counted = {
-        ast.dump(each.value)
-        for each in walk(over)
-        if isinstance(each, ast.Attribute) and each.attr == "shape"
-    }
+    counted = set()
+    for each in walk(over):
+        match each:
+            case ast.Subscript(
+                value=ast.Attribute(value=held, attr="shape"), slice=ast.Constant(value=0)
+            ):
+                counted.add(ast.dump(held))
     return bool(counted) and any(
         is_at(each, place) and ast.dump(each.value) in counted for each in walk(value)
     )
@@ -222,6 +239,19 @@ def _is_given_row(call: ast.Call, place: str, site: Site, look: Look) -> bool:
 def _gives_places(over: ast.expr, site: Site, look: Look) -> bool:
     """Whether what is gone over are numbers to choose by, such as those of sessions."""
     return called_name(look.values.given(over, site.function)) in PLACES
+
+
+def _cuts(over: ast.expr, site: Site, look: Look) -> bool:
+    """Whether it goes over a few large parts, so that memory suffices."""
+    given = look.values.given(over, site.function) if isinstance(over, ast.Name) else over
+    return called_name(given) in (
+        "array_split",
+        "split",
+        "chunk",
+        "tensor_split",
+        "hsplit",
+        "vsplit",
+    )
 
 
 def _made_in(loop: Loop, value: ast.expr) -> ast.expr:

@@ -9,6 +9,7 @@ from hasten.scan.heat import Heat, bare
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
+from hasten.scan.recurrence import handed_on
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import (
     counts_rows,
@@ -90,6 +91,12 @@ def neighbours(edges, count):
         found[i, j] = 1
     return found
 
+def joined(pairs, count):
+    found = np.zeros((count, count))
+    for pair in pairs:  # !
+        found[pair[0]][pair[1]] = 1
+    return found
+
 def counts(classes, count):
     found = np.zeros(count)
     for each in classes:  # !
@@ -107,6 +114,14 @@ def ranks(x: np.ndarray, table):
     for i, row in enumerate(x):  # !
         found[i] = np.searchsorted(table, row) / len(table)
     return found
+
+def merged(times, places, rows, labels):
+    found, kinds = np.full((9, 3), np.nan), np.zeros(9)
+    for i, time in enumerate(times):  # !
+        place = places[time]
+        found[place] = rows[i]
+        kinds[place] = labels[i]
+    return found, kinds
 
 def scale(x: np.ndarray, mean):
     for i in range(x.shape[0]):  # !
@@ -134,6 +149,13 @@ def returns(rewards: np.ndarray, rate):
     found = np.zeros(len(rewards))
     for i in range(len(rewards) - 2, -1, -1):
         found[i] = rewards[i] + rate * found[i + 1]
+    return found
+
+def advantages(rewards: np.ndarray, values: np.ndarray, rate):
+    found, following = np.zeros(len(rewards)), 0.0
+    for t in range(len(rewards) - 1, -1, -1):
+        following = rewards[t] + rate * following
+        found[t] = following - values[t]
     return found
 
 def fill(x, models, paths, groups):
@@ -193,11 +215,11 @@ def fill(x, models, paths, groups):
 
     def _is_filled_here(self, written: ast.Subscript, site: Site, look: Look) -> bool:
         """Whether it is an array that the function has made, and the loop goes over much."""
-        made = look.values.given(written.value, site.function)
+        held = _filled(written)
         return (
-            isinstance(written.value, ast.Name)
-            and called_name(made) in MADE_EMPTY
-            and look.value(written.value, site).kind in ("array", "tensor")
+            isinstance(held, ast.Name)
+            and called_name(look.values.given(held, site.function)) in MADE_EMPTY
+            and look.value(held, site).kind in ("array", "tensor")
             and loop_over_data(site, look) is not None
         )
 
@@ -306,8 +328,10 @@ def fill(x, models, paths, groups):
 def _put_by_targets(loop: ast.For) -> ast.Subscript | None:
     """``found[i, j]`` of a loop that does nothing but ``found[i, j] = 1`` or ``found[i] += 1``,
     where the loop gives the indices, each a single one, and more than the mere place."""
+    if len(loop.body) > 1:
+        return _scattered(loop)
     statement = loop.body[0]
-    if len(loop.body) > 1 or not isinstance(statement, ast.Assign | ast.AugAssign):
+    if not isinstance(statement, ast.Assign | ast.AugAssign):
         return None
     target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
     if not isinstance(target, ast.Subscript) or not isinstance(
@@ -319,9 +343,56 @@ def _put_by_targets(loop: ast.For) -> ast.Subscript | None:
         given -= {each.id for each in loop.target.elts[:1] if isinstance(each, ast.Name)}
     elif called_name(loop.iter) in COUNTS:
         return None
-    indices = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-    plain = {each.id for each in indices if isinstance(each, ast.Name) and each.id[-1:] != "s"}
-    return target if len(plain) == len(indices) and plain & given else None
+    indices = _indices(target)
+    plain = [each for each in map(_given_index, indices) if each and each[-1:] != "s"]
+    return target if len(plain) == len(indices) and given.intersection(plain) else None
+
+
+def _indices(target: ast.Subscript) -> list[ast.expr]:
+    """``i`` and ``j`` of ``found[i, j]`` and of ``found[i][j]``."""
+    own = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    return [*_indices(target.value), *own] if isinstance(target.value, ast.Subscript) else own
+
+
+def _given_index(node: ast.expr) -> str:
+    """``pair`` of ``pair`` itself and of ``pair[0]``; empty for what is no index of a loop."""
+    match node:
+        case ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name), slice=ast.Constant()):
+            return name
+    return ""
+
+
+def _scattered(loop: ast.For) -> ast.Subscript | None:
+    """``found[place]`` of a loop that looks places up and puts elements there, and does nothing
+    else: ``place = places[time]; found[place] = rows[i]``."""
+    looked_up: set[str] = set()
+    written: list[ast.Subscript] = []
+    for statement in loop.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                looked_up.add(name)
+            case ast.Assign(targets=[ast.Subscript(slice=ast.Name(id=place)) as target]):
+                written.append(target)
+                if place not in looked_up:
+                    return None
+            case _:
+                return None
+    return written[0] if written and not _reads_or_calls(loop, written) else None
+
+
+def _reads_or_calls(loop: ast.For, written: list[ast.Subscript]) -> bool:
+    """Whether the loop reads what it writes, or calls anything."""
+    held = {ast.dump(each.value) for each in written}
+    return any(
+        isinstance(each, ast.Call)
+        or (
+            isinstance(each, ast.Subscript)
+            and isinstance(each.ctx, ast.Load)
+            and ast.dump(each.value) in held
+        )
+        for part in loop.body
+        for each in walk(part)
+    )
 
 
 def _assignments(loop: ast.For) -> Iterator[ast.Assign]:
@@ -348,6 +419,8 @@ def _is_row(node: ast.Subscript, place: str) -> bool:
 def _goes_on(statement: ast.Assign, site: Site, look: Look) -> bool:
     """Whether rows are made of those before them; an array may change its rows in place."""
     loop: ast.For = site.node
+    if handed_on(loop):
+        return True
     target = statement.targets[0]
     if not isinstance(target, ast.Subscript):
         return False

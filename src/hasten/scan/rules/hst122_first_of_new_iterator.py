@@ -8,6 +8,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import varies
 
 
 class FirstOfNewIterator(Rule):
@@ -52,6 +53,15 @@ def train(model, train_loader, steps):
         model(next(batches)).backward()
         device = next(iter(model.parameters())).device
     return shape, device
+
+def shapes(model, loaders, names, make_loader):
+    for loader in loaders:
+        print(next(iter(loader)).shape)
+    for name in names:
+        print(next(iter(loaders[name])).shape)
+        print(next(iter(make_loader(name))).shape)
+        test_loader = make_loader(name)
+        model(next(iter(test_loader)))
 """,
     )
 
@@ -59,7 +69,10 @@ def train(model, train_loader, steps):
         made = site.node.args[0] if site.node.args else receiver(site.node)
         if not isinstance(made, ast.Call) or called_name(made) != "iter" or not made.args:
             return
-        if look.value(made.args[0], site).kind == "loader":
+        loader = made.args[0]
+        if site.loop is not None and varies(loader, site.loop):  # another one each time
+            return
+        if look.value(loader, site).kind == "loader":
             least = Heat.ONCE if look.local(site).inner else None
             message = f"`{look.source(made)}` is made for one batch"
             yield Found(site.node, message, least=least, assumes=site.loop is not None)

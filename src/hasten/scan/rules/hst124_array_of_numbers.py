@@ -55,7 +55,10 @@ def evaluate(model, loader, names):
     for x in loader:
         total += model(x).numpy()
     total = np.array(total)
-    return np.concatenate(found), np.array(found)
+    places = []
+    for name, value in names.items():
+        places.extend(np.flatnonzero(total == value))
+    return np.concatenate(found), np.array(found), np.array(places)
 """,
     )
 
@@ -72,14 +75,20 @@ def evaluate(model, loader, names):
 
 
 def _added(name: str, site: Site) -> Iterator[ast.expr | None]:
-    """What ``name.extend(...)`` and ``name += ...`` add."""
+    """What ``name.extend(...)`` and ``name += ...`` add; what a loop over the groups of a dict
+    gathers is little."""
     for each in site.function.bindings.get(name, ()):
         if each.how == "changed":
             yield each.value
     for other in site.function.calls:
         call = other.node
-        if called_name(call) == "extend" and last_name(receiver(call)) == name:
-            yield call.args[0] if len(call.args) == 1 else None
+        if other.called != "extend" or last_name(receiver(call)) != name or len(call.args) != 1:
+            continue
+        if other.loop is None or called_name(other.loop.header()[1]) not in OF_GROUPS:
+            yield call.args[0]
+
+
+OF_GROUPS = ("items", "values", "keys", "groupby", "unique")
 
 
 def _are_rows(added: ast.expr | None, site: Site, look: Look) -> bool:

@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.heat import Heat
-from hasten.scan.look import Look, assigned, is_own_attribute, is_said_above
+from hasten.scan.heat import Heat, collates
+from hasten.scan.look import Look, assigned, called_name, is_own_attribute, is_said_above
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import names, root_name
@@ -32,6 +32,10 @@ def gather(count):
         rows.append(row)
     both = torch.tensor([np.zeros(3) for _ in range(count)])  # !
     return torch.FloatTensor(rows), both  # !
+
+def collate(batch, starts, ends):
+    parts = [row[start:end] for row, start, end in zip(batch, starts, ends)]
+    return torch.tensor(parts, dtype=torch.float)  # !
 
 class Agent:
     def update(self, batch):
@@ -60,6 +64,13 @@ class Waves(torch.nn.Module):
     def __init__(self, count):
         self.waves = torch.tensor([np.cos(i * np.arange(3)) for i in range(count)])
 
+def collate_parts(batch, starts, ends):
+    parts = [row[start:end] for row, start, end in zip(batch, starts, ends)]
+    return torch.tensor(np.array(parts))
+
+def golden(count):
+    return torch.tensor([i * (np.sqrt(5) + 1) / 2 for i in range(count)])
+
 def statistics(batch):
     return torch.tensor([each["reward"] for each in batch]).mean()
 """,
@@ -77,8 +88,20 @@ def statistics(batch):
         value = look.value(first, site)
         if value.kind != "list" or site.function.last_name == "__init__":
             return
-        if value.items in ("array", "tensor") or self._gathers_arrays(first, site, look):
+        if value.items in ("array", "tensor") or (
+            self._gathers_arrays(first, site, look) or self._cuts_samples(first, site, look)
+        ):
             yield Found(site.node, f"`{look.source(first)}` is a list of arrays, read by number")
+
+    def _cuts_samples(self, name: ast.expr, site: Site, look: Look) -> bool:
+        """Whether a collate function has cut it out of the samples: ``[x[a:b] for x, a, b in
+        parts]``."""
+        if not collates(site.function):
+            return False
+        match look.values.given(name, site.function):
+            case ast.ListComp(elt=ast.Subscript(slice=ast.Slice()), generators=[part]):
+                return called_name(part.iter) == "zip"
+        return False
 
     def _gathers_arrays(self, name: ast.expr, site: Site, look: Look) -> bool:
         """Whether arrays are appended to it in the same function."""

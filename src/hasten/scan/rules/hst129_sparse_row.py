@@ -7,7 +7,7 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import in_dataset, indexed_only
+from hasten.scan.samples import in_dataset, indexed_only, takes_many
 
 
 class SparseRow(Rule):
@@ -36,11 +36,15 @@ def columns(x):
         """\
 def batches(x, rows):
     return x[rows].toarray(), x.todense()
+
+class Batches(Dataset):
+    def __getitem__(self, indices: list[int]):
+        return {name: part[indices].toarray() for name, part in self.parts.items()}
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if receiver(site.node) is None:
+        if receiver(site.node) is None or (in_dataset(site) and takes_many(site.function)):
             return
         of_sample = in_dataset(site) and indexed_only(site.function) is None
         if of_sample or look.local(site).inner:

@@ -1,16 +1,23 @@
 """Deep copies in a hot place."""
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look
+from hasten.scan.look import Look, names_in
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_name
 
-SMALL = re.compile(r"(^|_)(config|cfg|conf|args|kwargs|settings|options|params_dict)$")
-"""What is copied to be changed a little, and seldom."""
+SMALL = re.compile(
+    r"(^|_)(config|cfg|conf|args|kwargs|settings|options|params|params_dict|schema|registry|metadata)$"
+    r"|model|module|estimator|transformer|optimizer|policy|agent|actor|critic|(en|de)coder"
+    r"|(^|_)net(work)?$|state_dict|best"
+    r"|^(self|cls)$"
+)
+"""What is copied to be changed a little, and seldom; or to have a second one of it."""
+COPIES = re.compile(r"^_*(deep)?copy|clone|^_*(new|untrained|reset)(_|$)|snapshot|checkpoint")
+"""How functions are called that are there to copy: the trouble is with who calls them."""
 
 
 class DeepCopy(Rule):
@@ -50,9 +57,28 @@ def train(model, loader, epochs):
 def train_step(model, batch, cfg):
     own = copy.deepcopy(cfg)
     model(batch, own).backward()
+    return copy.deepcopy(model.state_dict())
+
+class Sample:
+    def clone(self):
+        return copy.deepcopy(self.parts)
+
+def train_all(loader):
+    for sample in loader:
+        sample.clone().loss.backward()
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if site.node.args and not SMALL.search(last_name(site.node.args[0]).lower()):
-            yield Found(site.node, f"`{look.source(site.node)}` copies all that it reaches")
+        if not site.node.args or COPIES.search(site.function.last_name):
+            return
+        copied = site.node.args[0]
+        names = [copied.id] if isinstance(copied, ast.Name) else _read(copied)
+        if not any(SMALL.search(each.lower()) for each in names):
+            message = f"`{look.source(site.node)}` copies all that it reaches"
+            yield Found(site.node, message, assumes=False)
+
+
+def _read(node: ast.expr) -> list[str]:
+    """All names of an expression but ``self``, of which an attribute or a part is read."""
+    return [each for each in names_in(node) if each != "self"]

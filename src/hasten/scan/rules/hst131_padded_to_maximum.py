@@ -1,4 +1,4 @@
-"""Tokens that are padded to the longest that may ever come."""
+"""Tokens or series that are padded to the longest that may ever come."""
 
 import ast
 import re
@@ -7,18 +7,19 @@ from typing import ClassVar
 
 from hasten.records.scan import Severity
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look, called_name, is_constant, keyword
+from hasten.scan.look import Look, called_name, is_constant, keyword, names_in
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_name
+from hasten.scan.samples import in_dataset
+from hasten.scan.trace import following, last_name
 
 
 class PaddedToMaximum(Rule):
     code = "HST131"
     name = "padded-to-maximum-length"
     why = (
-        "Every batch is as long as the longest text that is allowed: the model mostly computes"
+        "Every batch is as long as the longest sample that may come: the model mostly computes"
         " padding, and attention does so squared."
     )
     instead = (
@@ -29,7 +30,8 @@ class PaddedToMaximum(Rule):
     risk = "shapes differ from batch to batch, which a captured or compiled step minds"
     calls = (
         "tokenizer", "tokenize", "_tokenizer", "encode_plus", "batch_encode_plus", "__call__",
-        "encode", "pad", "src_tokenizer", "tgt_tokenizer", "text_tokenizer", "len",
+        "encode", "pad", "src_tokenizer", "tgt_tokenizer", "text_tokenizer", "len", "zeros", "full",
+        "ones",
     )  # fmt: skip
     least = Heat.ONCE
     severity: ClassVar[Severity | None] = "medium"
@@ -43,6 +45,8 @@ def prepare(tokenizer, texts):
 """,
         """\
 import numpy as np
+import torch
+from torch.utils.data import Dataset
 
 def feature(ids, max_seq_length, args):
     mask = [1] * len(ids)
@@ -56,15 +60,35 @@ def padded(ids, mask, max_seq_length):
         mask.append(0)
     return ids, mask
 
+class Series(Dataset):
+    def __getitem__(self, index):
+        row = self.rows[index]
+        padded = np.zeros((self.max_length, row.shape[1]))  # !
+        padded[: len(row)] = row
+        whole = torch.full(size=(3, self.max_size), fill_value=0)  # !
+        whole[:, -len(row) :] = torch.from_numpy(row.T)
+        return padded, whole
+
 class Rows:
     def row(self, ids):
         ids += [self.pad] * (self.max_length - len(ids))  # !
         return ids, np.pad(ids, (0, self.max_length - len(ids)))
 """,
         """\
+import numpy as np
+from torch.utils.data import Dataset
+
 def collate(rows):
     max_length = max(len(row) for row in rows)
     return [row + [0] * (max_length - len(row)) for row in rows]
+
+class Slots(Dataset):
+    def __getitem__(self, index):
+        slots = np.zeros((self.max_objects, 4))
+        slots[index] = 1
+        room = np.zeros(self.max_length)
+        room[self.places[index]] = 1
+        return slots, room
 
 def rest(ids, max_length):
     left = max_length - len(ids)
@@ -79,6 +103,10 @@ def prepare(tokenizer, texts):
         if site.called == "len":
             if self._is_first_padding(site, look):
                 yield Found(site.node, f"`{look.source(site.parent)}` pads to the longest allowed")
+            return
+        if site.called in MAKES:
+            if _fills_start(site):
+                yield Found(site.node, f"`{look.source(site.node)}` is as long as any may be")
             return
         if is_constant(keyword(site.node, "padding"), "max_length") or is_constant(
             keyword(site.node, "pad_to_max_length"), value=True
@@ -95,6 +123,34 @@ def prepare(tokenizer, texts):
 
 
 LONGEST = re.compile(r"(^|_)max_?(\w+_)?(len|length|tokens|words)$|^MAX_?(\w+_)?LEN(GTH)?$")
+
+
+MAKES = ("zeros", "full", "ones")
+LARGEST = re.compile(r"(^|_)max_?(\w+_)?(len|length|size|steps|timesteps|frames|seq|nodes|atoms)$")
+
+
+def _fills_start(site: Site) -> bool:
+    """``x = zeros(max_length)``, of which a sample then fills the start or the end."""
+    sizes = [*site.node.args[:1], *(word.value for word in site.node.keywords)]
+    if not in_dataset(site) or not any(
+        LARGEST.search(each) for size in sizes for each in names_in(size)
+    ):
+        return False
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is site.node:
+            return any(_is_part_of(name, each) for each in following(site))
+    return False
+
+
+def _is_part_of(name: str, statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=written), slice=place)]):
+            parts = place.elts if isinstance(place, ast.Tuple) else [place]
+            return written == name and any(
+                isinstance(each, ast.Slice) and (each.lower is None) != (each.upper is None)
+                for each in parts
+            )
+    return False
 
 
 def _pads(site: Site, look: Look) -> bool:

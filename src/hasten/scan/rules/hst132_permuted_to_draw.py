@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.heat import Heat
+from hasten.scan.heat import DRAWS, Heat, is_store
 from hasten.scan.look import Look, called_name, is_constant, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -33,6 +33,10 @@ def train(model, x, steps, size):
         rows = np.random.choice(len(x), size, replace=False)  # !
         others = torch.randperm(len(x))[:size]  # !
         model(x[rows], x[others]).backward()
+
+class ReplayBuffer:
+    def sample(self, size):
+        return self.rows[np.random.choice(self.count, size, replace=False)]  # !
 """,
         """\
 import numpy as np
@@ -45,6 +49,10 @@ def train(model, x, steps, size):
         mixed = torch.randperm(size)
         masked = np.random.choice(len(rows), 3, replace=False)
         model(x[rows], x[order], mixed, masked).backward()
+
+class ReplayBuffer:
+    def sample(self, size):
+        return self.rows[np.random.choice(self.count, size)]
 
 def forward(x, rate):
     return x[np.random.choice(len(x), int(rate * len(x)), replace=False)]
@@ -72,7 +80,11 @@ def forward(x, rate):
             yield Found(call, f"`{look.source(call)}` goes through all to draw a few")
 
     def _is_of_all(self, site: Site, look: Look) -> bool:
-        """Whether a loop over steps draws from the same many each time."""
+        """Whether a loop over steps draws from the same many each time, or a store that keeps past
+        steps does for each batch."""
+        owner = site.function.owner
+        if owner is not None and is_store(owner) and DRAWS.search(site.function.last_name):
+            return site.loop is None
         return any(
             look.heats.kind_of(loop) == Heat.STEP and not varies(site.node, loop)
             for loop in look.loops(site)

@@ -50,6 +50,12 @@ class Collator:
         for row in ids:
             rows.append(torch.cat([row, torch.zeros(self.most - len(row))]))  # !
         return torch.stack(rows), lengths
+
+def train(model, rows, order, size):
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        batch = torch.stack([torch.tensor(rows[i]) for i in places])  # !
+        model(batch).backward()
 """,
         """\
 import torch
@@ -67,10 +73,20 @@ def prepare(batch):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if site.loop is None or not collates(site.function):
+        if site.loop is None or not look.is_of_torch(site.node):
             return
-        if look.is_of_torch(site.node) and _is_gathered(site):
+        if _is_gathered(site) if collates(site.function) else _is_joined_at_once(site):
             yield Found(site.node, f"`{look.source(site.node)}` makes a tensor for each sample")
+
+
+def _is_joined_at_once(site: Site) -> bool:
+    """``torch.stack([torch.tensor(rows[i]) for i in places])``."""
+    return isinstance(site.parent, ast.ListComp | ast.GeneratorExp) and any(
+        isinstance(each, ast.Call)
+        and called_name(each) in ("stack", "pad_sequence", *JOINS)
+        and each.args[:1] == [site.parent]
+        for each in walk(site.statement)
+    )
 
 
 def _is_gathered(site: Site) -> bool:

@@ -10,7 +10,7 @@ from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import last_name, loop_of
+from hasten.scan.trace import last_name, loop_of, varies
 
 DATASET = re.compile(r"(^|_)data_?(set|source)$|(^|_)(train|valid|val|test)_?set$")
 
@@ -37,6 +37,10 @@ def weights(dataset, train_set, other):
         sample = dataset[i]  # !
         sizes.append(sample["size"].item())
     labels = [y for _, y in train_set]  # !
+    for place in torch.randperm(9):
+        number = place.item()
+        sample = dataset[number]  # !
+        sizes.append(len(sample["x"]))
     counts = torch.zeros(10)
     for place, (_, label) in enumerate(dataset):  # !
         counts[label] += place
@@ -80,7 +84,7 @@ def write(dataset, names):
             if takes_one:
                 yield Found(site.node, f"all of `{look.source(over)}` is loaded for one part of it")
             return
-        held = _counted(over)
+        held = _counted(over) or _indexed(site.node, loop)
         if held is None or not DATASET.search(last_name(held)):
             return
         taken = _taken(site.node, look.source(held), look)
@@ -129,6 +133,17 @@ def _counted(over: ast.expr) -> ast.expr | None:
     match over:
         case ast.Call(func=ast.Name(id="range"), args=[ast.Call(args=[held]) as length]):
             return held if called_name(length) == "len" else None
+    return None
+
+
+def _indexed(node: ast.For | ast.ListComp, loop: Loop) -> ast.expr | None:
+    """``x`` of ``sample = x[i]``, where each turn has another place."""
+    for statement in node.body if isinstance(node, ast.For) else ():
+        match statement:
+            case ast.Assign(
+                targets=[ast.Name()], value=ast.Subscript(value=held, slice=ast.Name() as place)
+            ) if varies(place, loop):
+                return held
     return None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.heat import Heat
-from hasten.scan.look import Look
+from hasten.scan.look import Look, called_name
 from hasten.scan.outline import COMPREHENSIONS, Site
 from hasten.scan.rule import Found, Rule
 
@@ -54,6 +54,9 @@ def check(parts, steps):
             break
     for name, part in parts.items():
         assert np.array_equal(part, steps[name])
+    for one, other in zip(parts, steps):
+        if not np.array_equal(one, other):
+            return False
 """,
     )
 
@@ -67,7 +70,14 @@ def check(parts, steps):
         if not site.loop.changes(site.node):
             return
         if _asks_whether(site):
-            yield Found(site.node, f"`{look.source(site.node)}` compares one pair of rows")
+            message = f"`{look.source(site.node)}` compares one pair of rows"
+            yield Found(site.node, message, least=Heat.STEP if _is_of_parts(site) else None)
+
+
+def _is_of_parts(site: Site) -> bool:
+    """Whether it compares two things part by part, of which there are a handful."""
+    over = site.loop.header()[1] if site.loop is not None else None
+    return called_name(over) in ("zip", "items", "keys", "values")
 
 
 def _asks_whether(site: Site) -> bool:

@@ -9,6 +9,7 @@ from hasten.scan.look import Look
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import varies
 from hasten.scan.vocabulary import words
 
 MODULES = words("soundfile sf torchaudio librosa core wavfile audio wave")
@@ -25,7 +26,16 @@ class ReadForItsSize(Rule):
     )
     verify = "Compare the lengths of some files."
     risk = "some compressed formats only estimate the length in their header"
-    calls = ("read", "load")
+    calls = (
+        "read",
+        "load",
+        "*_load",
+        "*load_fn",
+        "*read_fn",
+        "*load_audio",
+        "*load_wav",
+        "*read_audio",
+    )
     least = Heat.ONCE
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
@@ -42,6 +52,7 @@ class Sounds(Dataset):
             sound, rate = librosa.load(path)  # !
             self.lengths.append(len(sound) / rate)
         self.frames = [torchaudio.load(path)[0].shape[1] for path in paths]  # !
+        self.sizes = [self.load_fn(path).shape[0] for path in paths]  # !
 
     def __getitem__(self, index):
         frames = len(sf.read(self.paths[index])[0])  # !
@@ -70,10 +81,18 @@ def play(path):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         module = look.dotted(site.node.func).rpartition(".")[0].rpartition(".")[2]
-        if module not in MODULES or site.function.last_name == site.called:
+        is_of_sound = module in MODULES or _reads_each(site)
+        if not is_of_sound or site.function.last_name == site.called:
             return
         if _is_measured(site.node, site) or _only_measured_later(site):
             yield Found(site.node, "a whole file is decoded, and only its length is used")
+
+
+def _reads_each(site: Site) -> bool:
+    """``load_fn(path)``, given each of what a loop goes over: by its name it reads a file."""
+    return site.called not in ("read", "load") and (
+        site.loop is not None and any(varies(each, site.loop) for each in site.node.args)
+    )
 
 
 def _is_measured(call: ast.Call, site: Site) -> bool:

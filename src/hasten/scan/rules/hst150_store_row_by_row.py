@@ -5,13 +5,14 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.heat import DRAWS, is_store
-from hasten.scan.look import Look, called_name, is_own_attribute, names_in
+from hasten.scan.heat import DRAWS, Heat, is_store
+from hasten.scan.look import Look, called_name, is_constant, is_own_attribute, names_in
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Class, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.samples import FEW_PARTS
 from hasten.scan.trace import loop_of, names
+from hasten.scan.vocabulary import words
 
 COUNTED = ("range", "zip", "enumerate")
 
@@ -31,8 +32,17 @@ class StoreRowByRow(Rule):
     effort = "an hour"
     risk = "an array has a fixed size and one type for all rows"
     nodes = (ast.For, ast.ListComp)
-    calls = ("sample",)
-    mentions = ("Buffer", "Memory", "Replay", "Storage", "Experience", "Tree", "deque")
+    calls = ("sample", "pop")
+    mentions = (
+        "Buffer",
+        "Memory",
+        "Replay",
+        "Storage",
+        "Experience",
+        "Tree",
+        "deque",
+        "def sample(",
+    )
     needs_torch = False
     examples: ClassVar[tuple[str, ...]] = (
         """\
@@ -84,8 +94,22 @@ class ReplayBuffer:
             found.append(self._row(place))
         return np.stack(found)
 
+class EpisodeBuffer:
+    def sample_step(self):
+        return self.steps[np.random.randint(len(self.steps))]
+
+    def sample_batch(self, count):
+        return [self.sample_step() for _ in range(count)]  # !
+
+    def sample(self, count):
+        batch = self.sample_batch(count)
+        states = np.stack([step.state for step in batch])  # !
+        return states, torch.tensor([step[1] for step in batch])  # !
+
 class Transitions:
     def push(self, *step):
+        if len(self.steps) == self.size:
+            self.steps.pop(0)  # !
         self.steps.append(step)
 
     def sample(self, count):
@@ -122,6 +146,7 @@ class ReplayBuffer:
     def load(self, rows):
         for place, row in enumerate(rows):
             self.rewards[place] = row
+        return np.stack([row.state for row in rows])
 
 class Rows:
     def sample(self, count):
@@ -157,7 +182,12 @@ class Agent:
         if owner is None:
             return
         in_store = is_store(owner) and not ADDS.search(site.function.last_name)
-        if isinstance(site.node, ast.Call):
+        if site.called == "pop":
+            if is_store(owner) and _takes_first(site.node):
+                name = look.source(site.node.func)
+                message = f"`{name}(0)` moves all that is kept by a place"
+                yield Found(site.node, message, least=Heat.ONCE)
+        elif isinstance(site.node, ast.Call):
             held = site.node.args[0] if site.node.args else None
             if isinstance(held, ast.Attribute) and is_own_attribute(held):
                 if _is_deque(held.attr, owner):
@@ -165,8 +195,11 @@ class Agent:
                     yield Found(site.node, f"each place of the deque `{name}` is walked to")
                 elif in_store and look.dotted(site.node.func) == "random.sample":
                     yield Found(site.node, f"`{look.source(held)}` is a list of rows, each its own")
+        elif in_store and _stacks_parts(site):
+            yield Found(site.node, f"`{look.source(site.node)}` takes a part out of each step")
         elif _goes_over_many(site, look) and any(
-            (in_store and _asks_self(each, site.node)) or _indexes_deque(each, owner)
+            (in_store and (_asks_self(each, site.node) or _draws_one(each, owner)))
+            or _indexes_deque(each, owner)
             for each in _turn(site.node)
         ):
             yield Found(site.node, f"`{site.function.last_name}` goes through the batch in Python")
@@ -212,6 +245,39 @@ def _turn(node: ast.For | ast.ListComp) -> Iterator[ast.AST]:
     """All that one turn does."""
     for part in node.body if isinstance(node, ast.For) else [node.elt]:
         yield from walk(part)
+
+
+def _takes_first(call: ast.Call) -> bool:
+    """``self.steps.pop(0)``."""
+    held = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return is_own_attribute(held) and len(call.args) == 1 and is_constant(call.args[0], 0)
+
+
+def _stacks_parts(site: Site) -> bool:
+    """``np.stack([step.state for step in batch])``."""
+    match site.node:
+        case ast.ListComp(
+            elt=ast.Attribute(value=ast.Name(id=taken))
+            | ast.Subscript(value=ast.Name(id=taken), slice=ast.Constant()),
+            generators=[ast.comprehension(target=ast.Name(id=each), iter=ast.Name(), ifs=[])],
+        ):
+            return taken == each and called_name(site.parent) in STACKS
+    return False
+
+
+STACKS = words("array asarray stack vstack concatenate tensor as_tensor FloatTensor LongTensor cat")
+
+
+def _draws_one(node: ast.AST, owner: Class) -> bool:
+    """``self.draw_step()``, a method of the store that draws by chance and has no loop."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) as called) if is_own_attribute(called):
+            own = owner.methods.get(name)
+            return own is not None and not own.loops and not CHANCE.isdisjoint(own.called)
+    return False
+
+
+CHANCE = words("choice randint randrange integers random choices sample")
 
 
 def _asks_self(node: ast.AST, loop: ast.For | ast.ListComp) -> bool:

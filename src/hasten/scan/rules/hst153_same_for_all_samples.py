@@ -10,6 +10,7 @@ from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import COMPREHENSIONS, Function, Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.samples import is_dataset
 from hasten.scan.trace import root_name
 from hasten.scan.vocabulary import words
 
@@ -24,6 +25,10 @@ OF_HELD = words(
     " unsqueeze squeeze flatten transpose permute lower upper split strip copy clone union"
 )
 """Methods that give the same for the same."""
+OF_FRAMES = words(
+    "groupby sort_values drop_duplicates set_index value_counts merge pivot_table to_dict"
+)
+"""Methods of a frame that go through all its rows."""
 EMPTY = words(
     "zeros ones empty full zeros_like ones_like full_like device dtype float32 float64 int64 int32"
     " bool_ uint8 manual_seed is_tensor Size Generator no_grad get_worker_info seed RandomState"
@@ -50,6 +55,7 @@ class SameForAllSamples(Rule):
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import numpy as np
+import pandas as pd
 import torch
 from torch.utils.data import Dataset
 
@@ -59,7 +65,11 @@ class Table(Dataset):
         known = [each for each in self.columns if each in self.known]  # !
         mask = torch.tensor([each in known for each in self.columns])  # !
         grid = np.meshgrid(np.arange(self.height), np.arange(self.width))  # !
-        return self.x[index], places, mask, grid
+        said = self.said
+        kinds = [i for i, name in enumerate(said["names"]) if said["kinds"].get(name) == "a"]  # !
+        kinds = pd.get_dummies(self.frame["kind"]).to_numpy()[index]  # !
+        rows = self.frame.groupby(self.keys).groups[self.names[index]]  # !
+        return self.x[index], places, mask, grid, kinds, rows
 
 class CropTransform:
     def __call__(self, image):
@@ -92,6 +102,10 @@ class Meter:
     def __call__(self):
         return np.array(self.values)
 
+class Layers:
+    def __getitem__(self, key):
+        return self.layers[key][np.argsort(self.order)]
+
 class Flip(torch.nn.Module):
     def forward(self, x):
         return x * torch.tensor(self.sign)
@@ -104,6 +118,8 @@ class Flip(torch.nn.Module):
             return
         function = next((each for each in look.outline.functions if each.node is node), None)
         if function is None or look.heats.of_role(function) < Heat.ELEMENT:
+            return
+        if node.name != "__call__" and not is_dataset(function.owner):
             return
         for made in _Sameness(function, look).found():
             what = look.source(made)
@@ -151,6 +167,8 @@ class _Sameness:
                 return False
             case ast.ListComp(generators=[first, *_]) | ast.DictComp(generators=[first, *_]):
                 return not isinstance(first.iter, ast.Constant | ast.List | ast.Tuple)
+            case ast.Call(func=ast.Attribute(value=held, attr=name)) if name in OF_FRAMES:
+                return _holds(held)
             case ast.Call():
                 return self._is_numeric(node) and any(map(_holds, node.args))
         return False
@@ -158,6 +176,8 @@ class _Sameness:
     def _is_numeric(self, call: ast.Call) -> bool:
         called, name = self._look.dotted(call.func), called_name(call)
         makes_value = name not in EMPTY and (name[:1].islower() or name.endswith("Tensor"))
+        if called.startswith("pandas."):
+            return makes_value and not name.startswith("read_")
         return makes_value and called.startswith(("numpy.", "torch."))
 
     def _is_same(self, node: ast.AST, own: set[str]) -> bool:
@@ -191,12 +211,12 @@ class _Sameness:
 
     def _gives_same(self, call: ast.Call) -> bool:
         called = self._look.dotted(call.func)
-        if called.startswith(("numpy.", "torch.")):
+        if called.startswith(("numpy.", "torch.", "pandas.")):
             return not any(part in called.split(".") for part in CHANCE)
         name = called_name(call)
         if isinstance(call.func, ast.Name):
             return name in PLAIN
-        return name in OF_HELD
+        return name in OF_HELD or name in OF_FRAMES
 
 
 def _holds(node: ast.AST) -> bool:
@@ -222,6 +242,8 @@ def _changed(function: ast.AST) -> Iterator[str]:
                 name in CHANGES or name.endswith("_")
             ):
                 pass
+            case _:  # what a pattern has bound stays bound where its guard says no
+                held = None
         root = root_name(held)
         if root is not None:
             yield root.id
