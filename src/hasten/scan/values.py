@@ -570,9 +570,19 @@ class Values:
                 places.add(value.where)
         if "device" in places:
             return DEVICE_TENSOR
+        if name == "as_tensor" and self._is_said_to_be_tensor(node, function):
+            return TENSOR
         if name in vocabulary.MADE_ON_HOST:
             return HOST_TENSOR
         return HOST_TENSOR if places == {"host"} else TENSOR
+
+    def _is_said_to_be_tensor(self, node: ast.Call, function: Function) -> bool:
+        """Whether what it is given is annotated as a tensor: then that is left where it lies."""
+        given = node.args[0] if node.args else None
+        said = function.parameters.get(given.id) if isinstance(given, ast.Name) else None
+        if said is None or said.annotation is None:
+            return False
+        return self._of_said(said.annotation) == TENSOR
 
     def _made_on(self, device: ast.expr, function: Function) -> Value:
         """On that device, or beside another tensor."""

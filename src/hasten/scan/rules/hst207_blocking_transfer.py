@@ -1,15 +1,16 @@
 """A batch that is copied to the device while everything waits."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Fix
 from hasten.scan.edits import add_keyword, fix_of
 from hasten.scan.heat import bare
-from hasten.scan.look import Look, argument, is_constant, keyword, receiver
+from hasten.scan.look import Look, argument, is_constant, keyword, names_in, receiver
 from hasten.scan.nodes import walk
-from hasten.scan.outline import Site
+from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.values import DEPTH, moves_to_device
 from hasten.scan.vocabulary import TENSOR_METHODS
@@ -119,6 +120,43 @@ def train(model, loader, optimizer, device):
 """,
         """\
 import torch
+
+class Mover:
+    def send(self, data):
+        return list(map(lambda t: t.to(self.device), data))  # !
+
+    def fit(self, data, optimizer, verbose):
+        rows = progress(data) if verbose else data
+        for number, row in enumerate(rows):
+            self.net(row.to(self.device)).backward()  # !
+            optimizer.step()
+            self.send(row)
+""",
+        """\
+import torch
+
+def moved(batch, device):
+    return {name: each.to(device) for name, each in batch.items()}
+
+class Nearest:
+    def search(self, query):
+        return (self.rows - query.to(self.device)).square().sum(-1).argmin()
+
+    def matched(self, predictions, batch):
+        return (predictions - batch["boxes"].to(self.device)).abs().sum()
+
+    def env_step(self, action):
+        return torch.from_numpy(self.world.step(action)).to(self.device)
+
+    def fit(self, data, loader, optimizer, device):
+        for x in loader:
+            x = moved(x, device)
+            found = self.search(self.last) + self.matched(self.net(x), x) + self.env_step(0)
+            self.net(found).backward()
+            optimizer.step()
+""",
+        """\
+import torch
 from torch import nn
 
 def norm_loss(gradients, device):
@@ -155,7 +193,8 @@ class Net(nn.Module):
     def _comes_from_host(self, moved: ast.expr, call: ast.Call, site: Site, look: Look) -> bool:
         value = look.value(moved, site)
         if value.where == "host":
-            return value.kind in ("tensor", "batch", "list", "dict")
+            is_seen = OBSERVES.search(site.function.last_name) is not None
+            return value.kind in ("tensor", "batch", "list", "dict") and not is_seen
         if value.kind not in ("unknown", "tensor", "batch"):
             return False
         if site.function.last_name == "__next__":
@@ -164,9 +203,11 @@ class Net(nn.Module):
             return False
         if _is_beside_another(call):
             return False
-        return site.function.last_name != "forward" and _is_handed_over(moved, site, look)
+        return site.function.last_name != "forward" and _is_of_batch(moved, site, look)
 
 
+OBSERVES = re.compile(r"(^|_)(env|obs|observations?|infos?)(_|$)")
+"""What an environment shows is there only now, and wanted at once."""
 TOKENS = ("input_ids", "attention_mask")
 """Batches of a language model are a few whole numbers, beside a step that computes long on them."""
 
@@ -200,27 +241,50 @@ def _is_beside_another(call: ast.Call) -> bool:
     )
 
 
-def _is_handed_over(moved: ast.expr, site: Site, look: Look) -> bool:
-    """Whether it is a parameter of the function, what a loop gives, or made of a part of these."""
+def _is_of_batch(moved: ast.expr, site: Site, look: Look) -> bool:
+    """Whether it is made of what a loop over batches gives, or of what is handed over as one."""
     for _ in range(DEPTH):
         match moved:
-            case ast.Subscript(value=whole) | ast.Attribute(value=whole):
+            case ast.Subscript(value=whole) | ast.Attribute(value=whole) | ast.IfExp(orelse=whole):
                 moved = whole
-            case ast.Call(func=ast.Attribute(value=whole, attr=name)) if name in TENSOR_METHODS:
+            case ast.Call(func=ast.Attribute(value=whole, attr=name)) if name in PARTS:
                 moved = whole
             case ast.Name(id=name) if name not in ("self", "model", "net"):
                 binding, scope = look.values.definition(name, moved.lineno, site.function)
+                if binding is not None and binding.within is not None and binding.value is None:
+                    return any(map(BATCHES.search, names_in(site.statement)))  # of a lambda
                 if binding is None or binding.value is None:
-                    return scope is not None
+                    return scope is not None and _is_given_batch(name, scope)
                 if binding.how == "loop":
-                    over = look.values.given(bare(binding.value), site.function)
-                    return not isinstance(over, ast.ListComp)  # which is made here
-                if scope is not site.function or binding.line >= moved.lineno:
+                    over = bare(binding.value)
+                    if look.heats.is_loader(over, site.function) or BATCHES.search(name):
+                        return not isinstance(look.values.given(over, site.function), ast.ListComp)
+                    moved = over
+                elif scope is not site.function or binding.line >= moved.lineno:
                     return False
-                moved = binding.value
+                else:
+                    moved = bare(binding.value)
             case _:
                 return False
     return False
+
+
+PARTS = TENSOR_METHODS | {"items", "values"}
+BATCHES = re.compile(r"batch|loader|(^|_)(data|samples?|inputs)$")
+"""What people call what comes from a loader."""
+STEPS = re.compile(r"train|batch|(^|_)step(_|$)")
+RESULTS = re.compile(r"^(y_)?pred|output|logit|embedding|gradient")
+"""Who takes results of a model takes a batch that lies on the device already."""
+
+
+def _is_given_batch(name: str, taker: Function) -> bool:
+    """Whether a function takes a batch as that parameter: one that is called so, or of a function
+    that is there for a step. What only moves to where it is told may be given anything."""
+    if any(map(RESULTS.search, taker.parameters)):
+        return False
+    if STEPS.search(taker.last_name):
+        return True
+    return BATCHES.search(name) is not None and "device" not in taker.parameters
 
 
 def _fix(call: ast.Call, moved: ast.expr, site: Site, look: Look) -> Fix | None:
