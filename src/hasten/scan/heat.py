@@ -67,7 +67,7 @@ FEW = re.compile(
 STEP_NAMES = re.compile(
     r"^_*(shared|common|train(ing)?|val(id(ation)?)?|test|eval(uation)?|predict(ion)?|inference"
     r"|generator|discriminator|critic|actor|optimi[sz](e|er|ation)|learn(ing)?|gradient|single|one)"
-    r"(_one)?_(step|batch|minibatch)$"
+    r"(_one)?_(step|batch|minibatch)(_(with|for|on)_\w+)?$"
 )
 """How functions are called that do a step, or its part."""
 STEP_FUNCTIONS = words(

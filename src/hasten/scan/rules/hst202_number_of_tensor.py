@@ -105,6 +105,8 @@ def train(model, loader, optimizer):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        if look.draws(site):
+            return
         for read in _read(site.node, look):
             if not isinstance(read, ast.Constant) and _waits(read, site, look):
                 yield Found(site.node, f"`{look.source(read)}` is read here from the device")

@@ -163,6 +163,7 @@ def train(model, loader):
             return
         if (
             look.converts(site)
+            or look.draws(site)
             or is_for_environment(copied, site)
             or _is_joined(copied, site, look)
             or _is_for_lack(site)

@@ -177,7 +177,7 @@ class Net(nn.Module):
             return
         if site.parent is site.statement and isinstance(site.statement, ast.Expr):
             return  # of no tensor: that would not change
-        if all(word in look.text for word in TOKENS):
+        if all(word in look.text for word in TOKENS) or look.draws(site):
             return
         if (
             look.prepares_data(site)
@@ -226,6 +226,9 @@ def _stays(moved: ast.expr, site: Site) -> bool:
 
 
 def _is_asynchronous(call: ast.Call) -> bool:
+    """Also to a device that shares the memory of the host."""
+    if is_constant(argument(call, 0, "device"), "mps"):
+        return True
     given = keyword(call, "non_blocking")
     return given is not None and not is_constant(given, False)
 
