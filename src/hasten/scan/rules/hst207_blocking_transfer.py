@@ -8,12 +8,25 @@ from typing import ClassVar
 from hasten.records.scan import Fix
 from hasten.scan.edits import add_keyword, fix_of
 from hasten.scan.heat import bare
-from hasten.scan.look import Look, argument, is_constant, keyword, names_in, receiver
+from hasten.scan.look import (
+    Look,
+    argument,
+    called_name,
+    is_constant,
+    is_own_attribute,
+    keyword,
+    names_in,
+    receiver,
+)
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import root_name
 from hasten.scan.values import DEPTH, moves_to_device
-from hasten.scan.vocabulary import TENSOR_METHODS
+from hasten.scan.vocabulary import TENSOR_METHODS, words
+
+
+MAKERS = ("as_tensor", "tensor")
 
 
 class BlockingTransfer(Rule):
@@ -28,7 +41,7 @@ class BlockingTransfer(Rule):
         " while the step before still runs."
     )
     risk = "none on the way to the device; the other way needs an event"
-    calls = ("to", "cuda")
+    calls = ("to", "cuda", *MAKERS)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -135,6 +148,23 @@ class Mover:
         """\
 import torch
 
+class Learner:
+    def update(self, samples):
+        seen = torch.as_tensor(samples["seen"], device=self.device)  # !
+        done = torch.as_tensor(samples["done"], device=self.device)
+        self.net(seen, done).sum().backward()
+        self.optimizer.step()
+
+    def act(self, seen):
+        return self.net(torch.as_tensor(seen, device=self.device)).argmax()
+
+    def play(self, world, steps):
+        for step in range(steps):
+            world.step(self.act(world.seen))
+""",
+        """\
+import torch
+
 def moved(batch, device):
     return {name: each.to(device) for name, each in batch.items()}
 
@@ -145,6 +175,10 @@ class Nearest:
     def matched(self, predictions, batch):
         return (predictions - batch["boxes"].to(self.device)).abs().sum()
 
+    def gradient(self, rows):
+        ready = self.prepared(rows)
+        return self.net(torch.from_numpy(ready.astype("float32")).to(self.device)).sum()
+
     def env_step(self, action):
         return torch.from_numpy(self.world.step(action)).to(self.device)
 
@@ -152,7 +186,7 @@ class Nearest:
         for x in loader:
             x = moved(x, device)
             found = self.search(self.last) + self.matched(self.net(x), x) + self.env_step(0)
-            self.net(found).backward()
+            (self.net(found) + self.gradient(self.rows)).backward()
             optimizer.step()
 """,
         """\
@@ -172,6 +206,9 @@ class Net(nn.Module):
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         call = site.node
+        if site.called in MAKERS:
+            yield from self._made(call, site, look)
+            return
         moved = receiver(call)
         if moved is None or not moves_to_device(call) or _is_asynchronous(call):
             return
@@ -190,11 +227,24 @@ class Net(nn.Module):
             is_known = look.value(moved, site).where == "host"
             yield Found(call, message, _fix(call, moved, site, look), assumes=is_known)
 
+    def _made(self, call: ast.Call, site: Site, look: Look) -> Iterator[Found]:
+        """``torch.as_tensor(batch["x"], device=device)``, the first of its function."""
+        if keyword(call, "device") is None or not call.args or look.prepares_data(site):
+            return
+        if look.value(call.args[0], site).kind != "unknown" or _is_to_host(call):
+            return
+        if any(_is_above(each, call) for each in site.function.calls):
+            return
+        if _is_of_batch(call.args[0], site, look):
+            message = f"`{look.source(call)}` waits until the copy has arrived"
+            yield Found(call, message, assumes=False)
+
     def _comes_from_host(self, moved: ast.expr, call: ast.Call, site: Site, look: Look) -> bool:
         value = look.value(moved, site)
         if value.where == "host":
-            is_seen = OBSERVES.search(site.function.last_name) is not None
-            return value.kind in ("tensor", "batch", "list", "dict") and not is_seen
+            if OBSERVES.search(site.function.last_name) or _is_entry(moved, site, look):
+                return False
+            return value.kind in ("tensor", "batch", "list", "dict")
         if value.kind not in ("unknown", "tensor", "batch"):
             return False
         if site.function.last_name == "__next__":
@@ -204,6 +254,48 @@ class Net(nn.Module):
         if _is_beside_another(call):
             return False
         return site.function.last_name != "forward" and _is_of_batch(moved, site, look)
+
+
+def _is_entry(moved: ast.expr, site: Site, look: Look) -> bool:
+    """Whether an array that the function is given comes to the device here, once in a call: who
+    calls decides how often. A step is called for each batch."""
+    if site.loop is not None or STEPS.search(site.function.last_name):
+        return False
+    while isinstance(moved, ast.Call) and called_name(moved) not in OF_ARRAYS:
+        if not isinstance(moved.func, ast.Attribute):
+            return False
+        moved = moved.func.value
+    return isinstance(moved, ast.Call) and _is_made_of_given(moved, site, look)
+
+
+def _is_made_of_given(node: ast.expr, site: Site, look: Look, steps: int = 4) -> bool:
+    """Whether a parameter is behind it, as far as functions of NumPy leave it what it is."""
+    if isinstance(node, ast.Call) and called_name(node) in OF_ARRAYS and node.args:
+        node = node.args[0]
+    if isinstance(node, ast.Call) and is_own_attribute(node.func):
+        return any(_is_made_of_given(each, site, look, steps - 1) for each in node.args)
+    name = root_name(node)
+    if name is None or not steps:
+        return False
+    binding, scope = look.values.definition(name.id, name.lineno, site.function)
+    if binding is None:
+        return scope is site.function
+    return binding.value is not None and _is_made_of_given(binding.value, site, look, steps - 1)
+
+
+OF_ARRAYS = words("from_numpy as_tensor tensor asarray array ascontiguousarray")
+
+
+def _is_to_host(call: ast.Call) -> bool:
+    return is_constant(keyword(call, "device"), "cpu")
+
+
+def _is_above(other: Site, call: ast.Call) -> bool:
+    return (
+        other.called in MAKERS
+        and other.node.lineno < call.lineno
+        and keyword(other.node, "device") is not None
+    )
 
 
 OBSERVES = re.compile(r"(^|_)(env|obs|observations?|infos?)(_|$)")
@@ -248,6 +340,8 @@ def _is_of_batch(moved: ast.expr, site: Site, look: Look) -> bool:
     """Whether it is made of what a loop over batches gives, or of what is handed over as one."""
     for _ in range(DEPTH):
         match moved:
+            case ast.Attribute(attr="shape"):
+                return False
             case ast.Subscript(value=whole) | ast.Attribute(value=whole) | ast.IfExp(orelse=whole):
                 moved = whole
             case ast.Call(func=ast.Attribute(value=whole, attr=name)) if name in PARTS:

@@ -2,12 +2,13 @@
 
 import ast
 from collections.abc import Iterator
-from typing import ClassVar, TypeGuard
+from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import root_name
 
 
 class HostIndex(Rule):
@@ -89,18 +90,16 @@ def _is_listed(index: ast.expr, site: Site, look: Look) -> bool:
 
 def _is_said_before(index: ast.expr, site: Site, look: Look) -> bool:
     """Whether the same name has been an index on the device above: it is to be made there once."""
-    named = next((each for each in walk(index) if _is_bound(each, site)), None)
-    if named is None:
+    named = root_name(index.left if isinstance(index, ast.BinOp) else index)
+    if named is None or named.id not in site.function.bindings:
         return False
     given, _ = look.values.definition(named.id, named.lineno, site.function)
     return given is not None and any(
         each.function is site.function
         and given.line < each.node.lineno < site.node.lineno
-        and any(isinstance(part, ast.Name) and part.id == named.id for part in walk(each.node.slice))
+        and any(
+            isinstance(part, ast.Name) and part.id == named.id for part in walk(each.node.slice)
+        )
         and look.is_on_device(each.node.value, each)
         for each in look.outline.nodes.get(ast.Subscript, ())
     )
-
-
-def _is_bound(node: ast.AST, site: Site) -> TypeGuard[ast.Name]:
-    return isinstance(node, ast.Name) and node.id in site.function.bindings
