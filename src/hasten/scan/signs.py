@@ -280,10 +280,10 @@ def _is_number_unless_given(name: str, function: Function) -> bool:
         return False
     plain = [*arguments.posonlyargs, *arguments.args]
     last = plain[len(plain) - len(arguments.defaults) :]
-    pairs = [*zip(last, arguments.defaults), *zip(arguments.kwonlyargs, arguments.kw_defaults)]
+    values = [*arguments.defaults, *arguments.kw_defaults]
     return any(
         each.arg == name and isinstance(value, ast.Constant) and type(value.value) in (int, float)
-        for each, value in pairs
+        for each, value in zip([*last, *arguments.kwonlyargs], values, strict=True)
     )
 
 

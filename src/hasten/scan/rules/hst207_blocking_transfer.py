@@ -25,7 +25,6 @@ from hasten.scan.trace import root_name
 from hasten.scan.values import DEPTH, moves_to_device
 from hasten.scan.vocabulary import TENSOR_METHODS, words
 
-
 MAKERS = ("as_tensor", "tensor")
 
 
@@ -259,7 +258,8 @@ class Net(nn.Module):
 def _is_entry(moved: ast.expr, site: Site, look: Look) -> bool:
     """Whether an array that the function is given comes to the device here, once in a call: who
     calls decides how often. A step is called for each batch."""
-    if site.loop is not None or STEPS.search(site.function.last_name):
+    name = site.function.last_name
+    if site.loop is not None or STEPS.search(name) or "loss" in name:
         return False
     while isinstance(moved, ast.Call) and called_name(moved) not in OF_ARRAYS:
         if not isinstance(moved.func, ast.Attribute):
