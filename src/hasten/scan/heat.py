@@ -67,7 +67,7 @@ FEW = re.compile(
 STEP_NAMES = re.compile(
     r"^_*(shared|common|train(ing)?|val(id(ation)?)?|test|eval(uation)?|predict(ion)?|inference"
     r"|generator|discriminator|critic|actor|optimi[sz](e|er|ation)|learn(ing)?|gradient|single|one)"
-    r"(_one)?_(step|batch|minibatch)$"
+    r"(_one)?_(step|batch|minibatch)(_(with|for|on)_\w+)?$"
 )
 """How functions are called that do a step, or its part."""
 STEP_FUNCTIONS = words(
@@ -267,7 +267,7 @@ class Heats:
             if loop.has_backward or says_steps or self._calls_model(loop):
                 return Heat.STEP
             return None
-        if self._is_loader(over, function) or loop.has_backward or "per_epoch" in said:
+        if self.is_loader(over, function) or loop.has_backward or "per_epoch" in said:
             return Heat.STEP
         if any(EPOCHS.search(each) for each in said.split()):
             return Heat.EPOCH
@@ -305,7 +305,7 @@ class Heats:
             or self._values.of(called, function).kind == "module"
         )
 
-    def _is_loader(self, over: ast.expr, function: Function) -> bool:
+    def is_loader(self, over: ast.expr, function: Function) -> bool:
         over = bare(over)
         if self._values.of(over, function).kind == "loader":
             return True
@@ -315,7 +315,7 @@ class Heats:
     def goes_over_batches(self, loop: Loop) -> bool:
         """Whether what it goes over or its target says that it takes the batches of a data set."""
         target, over = loop.header()
-        if self._is_loader(over, loop.function):
+        if self.is_loader(over, loop.function):
             return True
         return target is not None and any(BATCH.search(each.lower()) for each in _names(target))
 

@@ -27,6 +27,9 @@ RARELY = re.compile(
 CONVERTS = re.compile(r"^_*(to|as)_(?!device|cuda|gpu)|(^|_)(numpy|cpu|host|item|scalar)$")
 
 
+DRAWS = re.compile(r"(^|_)(plot|draw|visuali[sz]e|visuals?|figure|render|imshow|tensorboard)(_|$)")
+
+
 class Look:
     def __init__(self, outline: Outline, text: str) -> None:
         self.outline = outline
@@ -154,6 +157,10 @@ class Look:
     def converts(self, site: Site) -> bool:
         """Whether the function is there to copy to the host: the trouble is with who calls it."""
         return bool(CONVERTS.search(site.function.last_name))
+
+    def draws(self, site: Site) -> bool:
+        """Whether the function is there to show something, which is wanted on the host."""
+        return bool(DRAWS.search(site.function.last_name))
 
     def local(self, site: Site) -> Local:
         return self.heats.local(site)

@@ -19,7 +19,8 @@ MAKES = re.compile(
 """How functions are called that have to do with a model, and do not run it."""
 LAYERS = re.compile(
     r"(^|_)(emb|embed|embeddings?|layers?|proj|projection|convs?|linear|fc|mlp|head|net|network|gru"
-    r"|lstm|rnn|transformer|backbone|encoder|decoder|model|module)\d*$"
+    r"|lstm|rnn|transformer|backbone|encoder|decoder|model|module|extractor|classifier|trunk|embedder)"
+    r"\d*$"
 )
 """What attributes are called that hold modules, whatever made them."""
 CLASSES = re.compile(r"[A-Z]+\w*[a-z]")

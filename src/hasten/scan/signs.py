@@ -45,6 +45,8 @@ class Parameters:
                 return found
             if not _mentions_tensor(argument.annotation):
                 return TENSOR if name in self.tensor_parameters(function) else by_name(name)
+        elif _is_number_unless_given(name, function):
+            return NUMBER
         named = by_name(name)
         if named.kind not in ("unknown", "tensor"):
             return named
@@ -269,6 +271,20 @@ def _given_to(name: str, function: Function, call: ast.Call) -> ast.expr | None:
     if len(given) <= place or any(isinstance(each, ast.Starred) for each in given):
         return None
     return given[place]
+
+
+def _is_number_unless_given(name: str, function: Function) -> bool:
+    """Whether the parameter is a number where a call leaves it out, as ``smoothing=0.1``."""
+    arguments = function.node.args if not isinstance(function.node, ast.Module) else None
+    if arguments is None or not (arguments.defaults or arguments.kw_defaults):
+        return False
+    plain = [*arguments.posonlyargs, *arguments.args]
+    last = plain[len(plain) - len(arguments.defaults) :]
+    values = [*arguments.defaults, *arguments.kw_defaults]
+    return any(
+        each.arg == name and isinstance(value, ast.Constant) and type(value.value) in (int, float)
+        for each, value in zip([*last, *arguments.kwonlyargs], values, strict=True)
+    )
 
 
 def _mentions_tensor(annotation: ast.expr) -> bool:

@@ -103,6 +103,8 @@ class Values:
         found = self._of_binding(binding, scope)
         if found.kind == "none":
             return self._of_others(name, binding, scope)
+        if found == NUMBER and isinstance(binding.value, ast.Constant):
+            return self._of_sum(name, binding, scope)
         return found if found.kind != "unknown" else self._of_same(name, binding, scope)
 
     def _is_asked_for(
@@ -127,6 +129,15 @@ class Values:
                 if found.kind not in ("unknown", "none"):
                     return found
         return NONE
+
+    def _of_sum(self, name: str, binding: Binding, scope: Function) -> Value:
+        """``total = 0.0`` becomes a tensor by ``total += loss``."""
+        for each in scope.bindings[name]:
+            if each.how == "changed" and each.line > binding.line:
+                added = self._of_binding(each, scope)
+                if added.kind == "tensor":
+                    return added
+        return NUMBER
 
     def _of_same(self, name: str, binding: Binding, scope: Function) -> Value:
         """``x, y = prepared(x, y)``: what keeps its name mostly stays what it was. And a loss is
@@ -377,6 +388,8 @@ class Values:
         own = self._of_own_call(called, function)
         if own.kind == "unknown" and vocabulary.MAKES_LOADER.search(last_name(called)):
             return LOADER
+        if own.kind == "unknown" and vocabulary.GIVES_SCORES.search(last_name(called)):
+            return TENSOR
         return own if own.kind != "unknown" else self._of_foreign_call(node, dotted, function)
 
     def _of_foreign_call(self, node: ast.Call, dotted: str, function: Function) -> Value:
@@ -419,7 +432,7 @@ class Values:
         is_open = base.items == "unknown" and base.kind in ("unknown", "dict")
         if is_open and name in ("get", "pop"):
             key = node.args[0] if node.args else None
-            if isinstance(key, ast.Constant):
+            if isinstance(key, ast.Constant) and not _is_flag(node.args[-1]):
                 return _of_key(called.value, key.value)
         if base.kind == "unknown":
             if name == "cpu":
@@ -570,9 +583,19 @@ class Values:
                 places.add(value.where)
         if "device" in places:
             return DEVICE_TENSOR
+        if name == "as_tensor" and self._is_said_to_be_tensor(node, function):
+            return TENSOR
         if name in vocabulary.MADE_ON_HOST:
             return HOST_TENSOR
         return HOST_TENSOR if places == {"host"} else TENSOR
+
+    def _is_said_to_be_tensor(self, node: ast.Call, function: Function) -> bool:
+        """Whether what it is given is annotated as a tensor: then that is left where it lies."""
+        given = node.args[0] if node.args else None
+        said = function.parameters.get(given.id) if isinstance(given, ast.Name) else None
+        if said is None or said.annotation is None:
+            return False
+        return self._of_said(said.annotation) == TENSOR
 
     def _made_on(self, device: ast.expr, function: Function) -> Value:
         """On that device, or beside another tensor."""
@@ -781,6 +804,10 @@ def _of_constant(node: ast.Constant) -> Value:
 
 
 TEXT = Value("text")
+
+
+def _is_flag(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 
 def _of_key(held: ast.expr, key: object) -> Value:

@@ -83,6 +83,8 @@ KEYS_OF_TENSORS = ("loss", "logits", "scores", "hidden_state", "embeddings", "_m
 RESULTS = re.compile(r"(^|_)(out|outs|outputs?|batch|results?|preds?|predictions?|losses|inputs?)$")
 """What dicts are called that hold such."""
 
+GIVES_SCORES = re.compile(r"(^|_)(logits|log_?probs|hidden_states)$")
+"""How methods of models are called that give tensors."""
 OPTIMIZERS = words(
     "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD Rprop LBFGS SparseAdam"
     " Adafactor Muon"

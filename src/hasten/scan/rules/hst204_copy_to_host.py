@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.heat import Heat
+from hasten.scan.heat import Heat, trains
 from hasten.scan.look import (
     Look,
     argument,
@@ -136,6 +136,14 @@ class Critic:
             return self.limits(rows.cpu())
         return self.limits(rows.numpy(force=True))  # !
 
+    def scores_of(self, batch):
+        return self.net(batch).cpu().numpy()
+
+    def update(self, batch):
+        loss = self.net(batch) + self.scores_of(batch)
+        loss.backward()
+        return loss.detach().cpu().numpy()  # !
+
     def values_of(self, batches):
         found = []
         for x in batches:
@@ -163,6 +171,8 @@ def train(model, loader):
             return
         if (
             look.converts(site)
+            or look.draws(site)
+            or _is_exit(site)
             or is_for_environment(copied, site)
             or _is_joined(copied, site, look)
             or _is_for_lack(site)
@@ -217,6 +227,21 @@ def _copied(call: ast.Call, name: str) -> ast.expr | None:
     if name in METHODS:
         return receiver(call)
     return call.args[0] if call.args and CONVERTERS.search(name) else None
+
+
+def _is_exit(site: Site) -> bool:
+    """``return out.cpu().numpy()``: what the function is there for is wanted on the host."""
+    function = site.function
+    return (
+        isinstance(site.statement, ast.Return)
+        and site.loop is None
+        and called_name(site.statement.value) == "numpy"
+        and not STEPS.search(function.last_name)
+        and not trains(function)
+    )
+
+
+STEPS = re.compile(r"train|batch|loss|update|(^|_)step(_|$)|^forward")
 
 
 def _is_joined(copied: ast.expr, site: Site, look: Look) -> bool:

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import root_name
 
 
 class HostIndex(Rule):
@@ -33,6 +35,7 @@ class Loss(nn.Module):
         picked = picked + x[[i for i in range(len(x))], best]  # !
         rows = torch.arange(len(x))
         picked = picked + x[rows[:, None], y] + x[range(len(x)), y]  # !
+        picked = picked + x[rows[:, None], 0]
         return x[torch.arange(len(x)), y] + picked + other  # !
 """,
         """\
@@ -64,7 +67,7 @@ class Loss(nn.Module):
                 is_copied = look.is_on_device(node.value, site)
             else:
                 continue
-            if is_copied:
+            if is_copied and not _is_said_before(each, site, look):
                 yield Found(node, f"`{look.source(each)}` is copied to the device to be an index")
             return
 
@@ -83,3 +86,20 @@ def _is_listed(index: ast.expr, site: Site, look: Look) -> bool:
         inner = index.args[0] if called_name(index) == "list" and index.args else index
         return called_name(inner) == "range"
     return isinstance(index, ast.ListComp)
+
+
+def _is_said_before(index: ast.expr, site: Site, look: Look) -> bool:
+    """Whether the same name has been an index on the device above: it is to be made there once."""
+    named = root_name(index.left if isinstance(index, ast.BinOp) else index)
+    if named is None or named.id not in site.function.bindings:
+        return False
+    given, _ = look.values.definition(named.id, named.lineno, site.function)
+    return given is not None and any(
+        each.function is site.function
+        and given.line < each.node.lineno < site.node.lineno
+        and any(
+            isinstance(part, ast.Name) and part.id == named.id for part in walk(each.node.slice)
+        )
+        and look.is_on_device(each.node.value, each)
+        for each in look.outline.nodes.get(ast.Subscript, ())
+    )

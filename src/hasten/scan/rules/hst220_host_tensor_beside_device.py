@@ -8,7 +8,6 @@ from hasten.scan.look import Look, called_name, keyword
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import operands
 from hasten.scan.vocabulary import words
 
 
@@ -44,10 +43,9 @@ class Contrast(nn.Module):
         others = torch.randint(low=0, high=columns, size=(rows, 4))  # !
         joined = torch.empty(len(y), 2 * y.size(1))  # !
         joined[:, 0::2] = y
-        joined = joined + torch.ones(y.size()[0])  # !
         places = torch.randint(0, rows, (columns,))  # !
         joined = joined + y[places.view(-1)]
-        return y.gather(1, others) + joined
+        return y[others] + joined
 
     def weigh(self, y: torch.Tensor, weights=None):
         if weights is None:
@@ -72,6 +70,7 @@ class Contrast(nn.Module):
         written = torch.zeros(on_host.shape)
         apart = torch.zeros(rows)
         apart[0] = 1.0
+        y = y + torch.ones(rows, columns) * torch.rand(rows, 1)
         torch.full(y.shape, 0.0, out=y)
         if torch.rand(1) < 0.5:
             return moved
@@ -142,7 +141,8 @@ def _is_used_up(site: Site) -> bool:
 
 
 def _meets_device(site: Site, look: Look) -> bool:
-    """Whether it is computed with what lies on the device, or that is written to it."""
+    """Whether it is copied to the device further down, serves there as an index, or is written to
+    from there."""
     made = {site.node}
     if isinstance(site.statement, ast.Assign):
         names = {each.id for each in site.statement.targets if isinstance(each, ast.Name)}
@@ -155,22 +155,17 @@ def _meets_device(site: Site, look: Look) -> bool:
 
 
 def _is_beside_device(node: ast.AST, made: set[ast.AST], site: Site, look: Look) -> bool:
+    """Arithmetic is left out: with a tensor on another device it fails, so both lie on the host."""
     match node:
         case ast.Assign(targets=[ast.Subscript(value=written)], value=value):
-            sides = [written, value]
+            ours, other = written, value
         case ast.Subscript(value=held, slice=place):
-            sides = [held, place]
-        case ast.BinOp() | ast.Call():
-            sides = operands(node)
-        case ast.Compare(left=left, comparators=others):
-            sides = [left, *others]
+            ours, other = place, held
+        case ast.Call(func=ast.Attribute(value=moved, attr="to" | "cuda" | "type_as")):
+            return moved in made
         case _:
             return False
-    ours = [any(part in made for part in walk(each)) for each in sides]
-    return any(ours) and any(
-        not is_ours and look.is_on_device(each, site)
-        for each, is_ours in zip(sides, ours, strict=True)
-    )
+    return any(part in made for part in walk(ours)) and look.is_on_device(other, site)
 
 
 def _begins(node: ast.expr, start: ast.expr) -> bool:

@@ -91,6 +91,16 @@ def train_parts(model, loader, optimizer, scaler):
         found.append({"loss": loss, "count": len(x)})  # !
         found.append((recon_loss, len(x)))  # !
 
+class Fitted:
+    def training_step(self, batch, number):
+        loss = self.objective(batch)
+        result = {"loss": loss, "rows": len(batch)}
+        self.steps.append(result)  # !
+        self.losses.append(loss)  # !
+        self.sizes.append({"rows": len(batch)})
+        self.seen.append(loss.detach())
+        return result
+
 class Recall:
     def reset(self):
         self.found = self.count = 0
@@ -190,7 +200,7 @@ class Accuracy:
         if site.loop is not None and only_infers(site.function):
             yield from self._kept_result(kept, site, look)
             return
-        for part in _parts(kept):
+        for part in _parts(kept, site):
             if any(_is_step_loss(each, holder, site, look) for each in _scaled(part)):
                 yield Found(site.node, f"`{look.source(part)}` is kept with its graph")
                 return
@@ -233,9 +243,10 @@ def _whole(holder: ast.expr | None) -> ast.expr | None:
     return holder
 
 
-def _parts(kept: ast.expr) -> list[ast.expr]:
-    """Of a tuple, a list or a dict that is kept as a whole."""
-    match kept:
+def _parts(kept: ast.expr, site: Site) -> list[ast.expr]:
+    """Of a tuple, a list or a dict that is kept as a whole, by its name or as it stands there."""
+    given = last_given(kept, site.function) if isinstance(kept, ast.Name) else kept
+    match given:
         case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
             return parts
     return [kept]
@@ -250,7 +261,7 @@ def _is_step_loss(name: ast.Name, holder: ast.expr | None, site: Site, look: Loo
         return False
     passes = [each for each in site.function.calls if _goes_back(each, site)]
     if not passes:
-        return _is_given_by_step(given, site, look)
+        return name.id in _sent_by_framework(site) or _is_given_by_step(given, site, look)
     sent = {each for one in passes for each in _sent(one)}
     behind = _behind(sent, site)
     held = root_name(holder)
@@ -274,6 +285,14 @@ def _sent(call: Site) -> set[str]:
     held = receiver(call.node)
     about = [held, *call.node.args] if held is not None else call.node.args
     return {each for one in about for each in names(one)}
+
+
+def _sent_by_framework(site: Site) -> set[str]:
+    """What a ``training_step`` gives back, for others to send back."""
+    if site.function.last_name != "training_step":
+        return set()
+    given = (each for one in site.function.returns for each in _parts(one, site))
+    return {each.id for each in given if isinstance(each, ast.Name)}
 
 
 def _behind(sent: set[str], site: Site) -> set[str]:

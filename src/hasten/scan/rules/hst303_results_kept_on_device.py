@@ -11,7 +11,7 @@ from hasten.scan.look import QUIET, Look, called_name, is_own_attribute, receive
 from hasten.scan.models import model_behind
 from hasten.scan.outline import Loop, Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import calls_in, is_bound_in, last_given, last_name, root_name
+from hasten.scan.trace import calls_in, is_bound_in, last_given, last_name, root_name, site_of
 
 BATCH_END = re.compile(r"^on_(\w+_)?(batch|iteration|step)_end$")
 OUTPUTS = re.compile(r"pred|logit|outputs?$|y_?hat|prob")
@@ -47,6 +47,15 @@ class Keeper:
     def on_batch_end(self, batch, y_pred):
         self.targets.append(batch[1])
         self.predictions.append(y_pred)  # !
+        self.first.append(y_pred[0])  # !
+
+def gather(model, loader):
+    found = []
+    for x in loader:
+        with torch.no_grad():
+            out = model(x)
+        found.append(out)  # !
+    return torch.cat(found)
 
 class Evaluator:
     def evaluate(self, loader):
@@ -152,14 +161,14 @@ def train(model, loader, optimizer):
         """Of a model, on the device, and without a graph."""
         if _is_small(kept, site) or _is_elsewhere(kept, site, look):
             return False
-        quiet = look.without_grad(site) or _is_detached(kept, site)
-        if not quiet and not only_infers(site.function):
-            return False
         model = model_behind(kept, site.function, look, MADE_SMALL)
         if model is None or any(each.changes(model.func) for each in look.loops(site)):
             return False  # or the loop goes over models
-        if quiet:
+        asked = site_of(model, site.function) or site
+        if look.without_grad(asked) or look.without_grad(site) or _is_detached(kept, site):
             return True
+        if not only_infers(site.function):
+            return False
         return bool(QUIET.search(look.text)) and is_without_grad(model, site.function, look)
 
     def _over_data(self, holder: ast.expr, site: Site, look: Look) -> bool:
@@ -217,7 +226,16 @@ def _is_kept_by_hook(kept: ast.expr, holder: ast.expr | None, site: Site) -> boo
     return (
         BATCH_END.search(site.function.last_name) is not None
         and is_own_attribute(holder)
-        and isinstance(kept, ast.Name)
+        and _is_given_outputs(kept, site)
+    )
+
+
+def _is_given_outputs(kept: ast.expr, site: Site) -> bool:
+    """Whether it is a parameter that holds outputs, or a part of one."""
+    while isinstance(kept, ast.Subscript):
+        kept = kept.value
+    return (
+        isinstance(kept, ast.Name)
         and kept.id in site.function.parameters
         and OUTPUTS.search(kept.id) is not None
     )
