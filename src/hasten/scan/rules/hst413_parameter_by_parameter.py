@@ -21,6 +21,8 @@ KERNELS = words(
 )
 
 
+NUMBERS = re.compile(r"^(n_?sma|beta|bias_correction|step|lr)(_|\d|$)|_lr$", re.IGNORECASE)
+"""What an optimizer computes on the host, of how many steps there were."""
 SAID = "kernels are launched for each parameter by itself"
 
 
@@ -91,6 +93,8 @@ class Sharpness(torch.optim.Optimizer):
     def first_step(self, scale):
         for group in self.param_groups:
             for p in group["params"]:  # !
+                state = self.state[p]
+                step_size = self.rate / (1 - self.beta ** state["step"])
                 climb = p.grad * scale  # !
                 p.add_(climb)  # !
 """,
@@ -163,6 +167,8 @@ def _with_kernels(body: list[ast.stmt], targets: set[str]) -> Iterator[ast.stmt]
 
 def _computes(statement: ast.stmt, targets: set[str]) -> bool:
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+        return False
+    if isinstance(statement, ast.Assign) and NUMBERS.search(last_name(statement.targets[0])):
         return False
     return _has_kernel(statement.value, targets)
 
