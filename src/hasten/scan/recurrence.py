@@ -12,7 +12,6 @@ from hasten.scan.outline import Function, Site
 from hasten.scan.trace import last_name, names, root_name
 from hasten.scan.vocabulary import LAUNCH_NOTHING, words
 
-
 Places = Sequence[tuple[str, str]]
 """Of what is written at an index."""
 
@@ -132,7 +131,9 @@ def _goes_over_lengths(loop: ast.For, site: Site, look: Look) -> bool:
     if last_name(over).endswith("batch_sizes") or _counts(over):
         return True
     made = look.values.given(over, site.function) if isinstance(over, ast.Name) else None
-    return made is not None and any(_counts(each) for each in walk(made))
+    return made is not None and any(
+        isinstance(each, ast.Call) and _counts(each) for each in walk(made)
+    )
 
 
 def _reads_moment(loop: ast.For, moment: str, site: Site, look: Look) -> bool:

@@ -46,6 +46,8 @@ class Penalty(torch.nn.Module):
         for name, p in model.named_parameters():
             if "bias" not in name:
                 loss += self.l2 * torch.sum(p**2)  # !
+            for power, factor in self.terms:
+                loss += factor * torch.norm(p, power)  # !
         return loss
 """,
         """\
@@ -158,7 +160,7 @@ def _over_parameters(node: ast.expr, site: Site, look: Look) -> bool:
 def _with_kernels(body: list[ast.stmt], targets: set[str]) -> Iterator[ast.stmt]:
     """Statements that compute with a parameter."""
     for statement in body:
-        if isinstance(statement, ast.If | ast.With):
+        if isinstance(statement, ast.If | ast.With | ast.For):
             yield from _with_kernels(statement.body, targets)
             yield from _with_kernels(getattr(statement, "orelse", []), targets)
         elif _computes(statement, targets):
