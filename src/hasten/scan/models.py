@@ -53,7 +53,7 @@ def is_model_call(call: ast.Call, function: Function, look: Look) -> bool:
         and look.values.of(called.value, function).kind == "module"
     ):
         return True
-    return is_own_attribute(called) and _holds_layer(last_name(called), function)
+    return is_own_attribute(called) and _holds_layer(last_name(called), function, look)
 
 
 def _makes_loss(called: ast.expr, function: Function, look: Look) -> bool:
@@ -62,12 +62,13 @@ def _makes_loss(called: ast.expr, function: Function, look: Look) -> bool:
     return isinstance(made, ast.Call) and called_name(made).endswith("Loss")
 
 
-def _holds_layer(name: str, function: Function) -> bool:
-    """Whether an attribute of ``self``, which is no method, is called as layers are."""
+def _holds_layer(name: str, function: Function, look: Look) -> bool:
+    """Whether an attribute of ``self``, which is no method, is called as layers are, or is asked
+    for its parameters, as an optimizer does."""
     owner = function.owner
     if owner is None or name in owner.methods or name not in owner.attributes:
         return False
-    return LAYERS.search(name) is not None
+    return LAYERS.search(name) is not None or f"self.{name}.parameters()" in look.text
 
 
 def model_behind(

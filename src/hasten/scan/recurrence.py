@@ -2,15 +2,18 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hasten.scan.heat import bare
+from hasten.scan.heat import FEW, bare
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.nodes import parts_of, walk
-from hasten.scan.outline import Site
+from hasten.scan.outline import Function, Site
 from hasten.scan.trace import last_name, names, root_name
 from hasten.scan.vocabulary import LAUNCH_NOTHING, words
+
+Places = Sequence[tuple[str, str]]
+"""Of what is written at an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ def recurrence(site: Site) -> Recurrence | None:
         call, state = _called_with_state(statement)
         if call is None or not state or not _is_layer_of(call.func, site):
             continue
+        if goes_over_parts(loop):
+            return None
         kept = _kept(loop) if kept is None else kept
         if isinstance(statement, ast.Assign) and state.isdisjoint(kept):
             continue
@@ -68,6 +73,162 @@ def stateful(site: Site, look: Look) -> Recurrence | None:
     if found is not None or not isinstance(target, ast.Name) or not hands_on(site, look):
         return found
     return Recurrence(site.node, target.id, None, frozenset(_kept(site.node)))
+
+
+def goes_over_parts(loop: ast.For) -> bool:
+    """``for i in range(self.n_layers)``: over what a model is made of, and no moments."""
+    return any(FEW.search(each.lower()) for each in (*_said(loop.target), *_said(bare(loop.iter))))
+
+
+def _said(node: ast.AST) -> Iterator[str]:
+    return (name for name in map(last_name, walk(node)) if name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A statement of a loop's body: what it reads, what it writes, and what it calls."""
+
+    read: frozenset[str]
+    written: frozenset[str]
+    calls: tuple[ast.Call, ...]
+
+
+def carries(site: Site, look: Look) -> str:
+    """Of a ``for`` over moments whose state goes through several statements, layers one upon the
+    other or lists on its way back to itself: the layer that is called with it once a moment."""
+    loop: ast.For = site.node
+    if not isinstance(loop.target, ast.Name) or goes_over_parts(loop):
+        return ""
+    moment = loop.target.id
+    if not _goes_over_lengths(loop, site, look) or not _reads_moment(loop, moment, site, look):
+        return ""
+    if _chooses_layer(loop, moment):
+        return ""
+    turns = list(_turns(loop.body, moment))
+    for state in sorted(_read_early(turns)):
+        follows = _reached(turns, {state})
+        if state in follows.names and state in _reached(turns, {moment}).names:
+            layer = next((each for each in follows.calls if _is_run(each, loop, site)), None)
+            if layer is not None:
+                return look.source(layer.func)
+    return ""
+
+
+def _chooses_layer(loop: ast.For, moment: str) -> bool:
+    """``self.layers[i]``: it counts what the model is made of."""
+    for statement in loop.body:
+        for each in walk(statement):
+            if isinstance(each, ast.Subscript) and moment in names(each.slice):
+                root = root_name(each.value)
+                if root is not None and root.id == "self":
+                    return True
+    return False
+
+
+def _goes_over_lengths(loop: ast.For, site: Site, look: Look) -> bool:
+    """``range(n)``, a name that was given one, and the batch sizes of a packed sequence."""
+    over = bare(loop.iter)
+    if last_name(over).endswith("batch_sizes") or _counts(over):
+        return True
+    made = look.values.given(over, site.function) if isinstance(over, ast.Name) else None
+    return made is not None and any(
+        isinstance(each, ast.Call) and _counts(each) for each in walk(made)
+    )
+
+
+def _reads_moment(loop: ast.For, moment: str, site: Site, look: Look) -> bool:
+    """Whether a tensor is read at the moment's place, ``x[:, t]`` or ``x[start : start + n]``."""
+    is_open = site.function.last_name.startswith("forward")
+    for statement in loop.body:
+        for each in walk(statement):
+            if isinstance(each, ast.Subscript) and moment in names(each.slice):
+                if isinstance(each.ctx, ast.Store) or _is_of_self(each.value):
+                    continue
+                value = look.value(each.value, site)
+                if value.is_tensor or (is_open and value.kind == "unknown"):
+                    return True
+    return False
+
+
+def _turns(body: list[ast.stmt], moment: str) -> Iterator[_Turn]:
+    """In the order in which they run; what is kept in a list is written to it, and what lies at
+    the moment's own place no other turn has written."""
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=targets, value=value):
+                written = {name for each in targets for name in _written(each)}
+                yield _turn(value, written, _places(targets[0], moment))
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id=kept), attr="append")) as call
+            ):
+                yield _turn(ast.Tuple(elts=call.args), {kept})
+            case ast.For():
+                yield _turn(statement.iter, set(names(statement.target)))
+                yield from _turns(statement.body, moment)
+            case ast.If() | ast.With():
+                yield from _turns(statement.body, moment)
+                yield from _turns(getattr(statement, "orelse", []), moment)
+
+
+def _turn(value: ast.expr, written: set[str], filled: Places = ()) -> _Turn:
+    calls = tuple(each for each in walk(value) if isinstance(each, ast.Call))
+    return _Turn(frozenset(_read(value, filled)), frozenset(written), calls)
+
+
+def _read_early(turns: list[_Turn]) -> set[str]:
+    """Names that are read before the body writes them, and written after."""
+    early: set[str] = set()
+    written: set[str] = set()
+    for each in turns:
+        early |= each.read - written
+        written |= each.written
+    return early & written
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    names: set[str]
+    calls: list[ast.Call]
+
+
+def _reached(turns: list[_Turn], sources: set[str]) -> _Reached:
+    """What one turn computes from these: the names that hold it in the end, and the calls that
+    take part."""
+    now, calls = set(sources), []
+    for each in turns:
+        if each.read & now:
+            now |= each.written
+            calls += [call for call in each.calls if now & set(names(call))]
+        else:
+            now -= each.written
+    return _Reached(now, calls)
+
+
+def _is_run(call: ast.Call, loop: ast.For, site: Site) -> bool:
+    """Whether it is a layer of the object, one of its list of layers, or what the function was
+    given to call."""
+    called = call.func
+    if isinstance(called, ast.Subscript):
+        called = called.value
+    if _is_layer_of(called, site):
+        return True
+    if not isinstance(called, ast.Name):
+        return False
+    inner = (each for part in loop.body for each in walk(part) if isinstance(each, ast.For))
+    if any(called.id in names(each.target) and _holds_own(each.iter) for each in inner):
+        return True
+    function: Function | None = site.function if CELLS.search(called.id) else None
+    while function is not None and called.id not in function.parameters:
+        function = function.parent
+    return function is not None
+
+
+CELLS = re.compile(r"cell|inner|rnn|lstm|gru|layer|block|core|net$|step")
+"""What functions call the layers that they are given."""
+
+
+def _holds_own(over: ast.expr) -> bool:
+    return any(_is_of_self(each) for each in walk(over) if isinstance(each, ast.expr))
 
 
 def _called_with_state(statement: ast.stmt) -> tuple[ast.Call | None, set[str]]:
@@ -115,7 +276,7 @@ def hands_on(site: Site, look: Look) -> str:
     if not any(loop.target.id in names(each) for each in loop.body):
         return _iterated(loop, site, look)
     moment = loop.target.id
-    by_name = last_name(loop.iter.func) == "reversed" or bool(MOMENT.match(moment))  # type: ignore[attr-defined]
+    by_name = is_backwards(loop.iter) or bool(MOMENT.match(moment))
     if not by_name and not any(_is_indexed(each) for each in loop.body):
         return ""
     read, written = _indexed(loop, moment)
@@ -138,6 +299,16 @@ def hands_on(site: Site, look: Look) -> str:
         if look.values.of_name(each, line, site.function).kind not in ("number", "text")
     )
     return next(open_, "")
+
+
+def is_backwards(over: ast.expr) -> bool:
+    """``reversed(range(n))`` and ``range(n - 1, -1, -1)``: only a recurrence needs that order."""
+    match over:
+        case ast.Call(func=ast.Name(id="reversed")):
+            return True
+        case ast.Call(args=[_, _, ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))]):
+            return True
+    return False
 
 
 def is_parallel(site: Site, look: Look) -> bool:
@@ -371,12 +542,19 @@ def _read_in(statement: ast.Assign) -> set[str]:
     written = statement.targets[0]
     if len(added) > 1 and isinstance(written, ast.Name):
         added = [each for each in added if not isinstance(each, ast.Name) or each.id != written.id]
-    return {name for each in added for name in _read(each, written)}
+    filled = _places(written)
+    return {name for each in added for name in _read(each, filled)}
 
 
-def _read(node: ast.expr, written: ast.expr) -> Iterator[str]:
-    """Names whose values are read: not only their shapes, nor at the place that is written."""
-    place = _place(written)
+def _places(target: ast.expr, moment: str = "") -> Places:
+    """Of ``x[i]``, and of each in ``x[i], y[i]``; only those that a moment counts, if any."""
+    targets = target.elts if isinstance(target, ast.Tuple) else [target]
+    counted = [each for each in targets if not moment or moment in names(each)]
+    return [place for place in map(_place, counted) if place is not None]
+
+
+def _read(node: ast.expr, filled: Places) -> Iterator[str]:
+    """Names whose values are read: not only their shapes, nor at the places that are written."""
     stack: list[ast.AST] = [node]
     while stack:
         each = stack.pop()
@@ -385,7 +563,7 @@ def _read(node: ast.expr, written: ast.expr) -> Iterator[str]:
                 yield each.id
             case ast.Attribute(attr=name) if name in OF_SHAPE:
                 continue
-            case ast.Subscript() if place == _place(each):
+            case ast.Subscript() if filled and _place(each) in filled:
                 continue
             case _:
                 stack += parts_of(each)

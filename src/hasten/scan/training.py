@@ -83,7 +83,7 @@ class Window:
 
 def window_of(step: Site, look: Look) -> Window | None:
     """The accumulation that an optimizer's step ends."""
-    loop = step.loop
+    loop = steps_of(step)
     if step.block is None or (loop is not None and not loop.has_backward):
         return None
     for block in step.block.outwards():
@@ -94,6 +94,17 @@ def window_of(step: Site, look: Look) -> Window | None:
             if count is not None and _only_steps(block, step, look):
                 return Window(block.node, condition, count, loop, step)
     return None
+
+
+def steps_of(site: Site) -> Loop | None:
+    """The loop that a place is in, without one that only goes over the optimizers."""
+    loop = site.loop
+    while loop is not None and any(OPTIMIZERS.search(each) for each in names_in(loop.header()[1])):
+        loop = loop.outer
+    return loop
+
+
+OPTIMIZERS = re.compile(r"^_?(\w+_)?(optim|optimizer)s_?$")
 
 
 def _remainder(test: ast.expr, function: Function, look: Look) -> tuple[ast.expr, ast.expr | None]:
@@ -122,4 +133,5 @@ def _only_steps(block: Block, step: Site, look: Look) -> bool:
 
 def _beside(step: Site, others: Iterator[Site]) -> list[Site]:
     """Those of the same loop that run together with a step."""
-    return [each for each in others if each.loop is step.loop and not are_alternatives(each, step)]
+    loop = steps_of(step)
+    return [each for each in others if steps_of(each) is loop and not are_alternatives(each, step)]

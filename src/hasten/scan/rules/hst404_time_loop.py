@@ -4,9 +4,10 @@ import ast
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.heat import Heat
 from hasten.scan.look import Look
 from hasten.scan.outline import Site
-from hasten.scan.recurrence import hands_on, is_parallel, recurrence
+from hasten.scan.recurrence import carries, hands_on, is_backwards, is_parallel, recurrence
 from hasten.scan.rule import Found, Rule
 
 
@@ -93,6 +94,77 @@ class Layer(torch.nn.Module):
         """\
 import torch
 
+class Stacked(torch.nn.Module):
+    def forward(self, x, states):
+        outs = []
+        for t in range(x.size(1)):  # !
+            now = x[:, t]
+            for i, cell in enumerate(self.cells):
+                states[i] = cell(now, states[i])
+                now = states[i]
+            outs.append(now)
+        for t in range(x.size(1)):  # !
+            now, after = x[:, t], []
+            for i, layer in enumerate(self.layers):
+                now = layer(now, states[i])
+                after.append(now)
+            states = torch.stack(after)
+        return torch.stack(outs, 1)
+
+class Packed(torch.nn.Module):
+    def forward(self, packed, h):
+        x, batch_sizes, _, _ = packed
+        start = 0
+        for size in batch_sizes:  # !
+            part = x[start : start + size]
+            before = h[:size]
+            h = self.cell(part, before)
+            start += size
+        return h
+
+def recurrent(cell, backwards):
+    def forward(x, h):
+        places = range(len(x) - 1, -1, -1) if backwards else range(len(x))
+        for i in places:  # !
+            h = cell(x[i], h)
+        return h
+    return forward
+
+class Agent:
+    def get_returns(self, count, rewards, kept, value):
+        sums = torch.empty(count, device=self.device)
+        for i in range(count - 1, -1, -1):  # !
+            sums[i] = rewards[i] + kept[i] * value
+            value = sums[i]
+        return sums
+
+def returns_loss(rewards: torch.Tensor, kept, value):
+    sums = torch.empty_like(rewards)
+    for i in range(len(rewards) - 1, -1, -1):  # !
+        value = rewards[i] + kept[i] * value
+        sums[i] = value
+    return sums
+""",
+        """\
+import torch
+
+class Speakers(torch.nn.Module):
+    def forward(self, x, lengths, shapes):
+        for i in range(self.n_speakers):
+            x[i], lengths[i] = self.encoder(x[i], lengths[i])
+        for layer in range(self.n_layers):
+            x = self.blocks(x, layer, shape=shapes[layer])
+        parts = []
+        for i in range(x.size(1)):
+            part = x[:, i]
+            for scale in self.scales:
+                part = scale(part)
+            parts.append(part)
+        return parts
+""",
+        """\
+import torch
+
 class Repeated(torch.nn.Module):
     def forward(self, x, images):
         for _ in range(self.depth):
@@ -143,6 +215,13 @@ class Stack(torch.nn.Module):
             return
         state = hands_on(site, look)
         if state:
-            yield Found(site.node, f"`{state}` is computed moment by moment from Python")
+            # Rewards are summed up once for many steps, but over all moments of them.
+            often = Heat.ONCE if is_backwards(site.node.iter) else None
+            said = f"`{state}` is computed moment by moment from Python"
+            yield Found(site.node, said, least=often)
         elif is_parallel(site, look):
             yield Found(site.node, "each moment is computed by itself, and needs no other")
+        else:
+            layer = carries(site, look)
+            if layer:
+                yield Found(site.node, f"`{layer}` is called once a moment from Python")

@@ -162,6 +162,15 @@ def train(generator, critic, loader, optimizer):
         with torch.no_grad():
             soft = self.teacher(x)
 
+class Acting:
+    def __init__(self, kind, device):
+        self.act = kind(8).to(device)
+        self.optimizer = torch.optim.Adam(self.act.parameters())
+
+    def select_action(self, state):
+        action = self.act(torch.as_tensor(state))  # !
+        return action.detach().cpu().numpy()
+
 class Reduced:
     def reduce(self, x):
         return self.net(x).data.numpy()  # !

@@ -1,6 +1,7 @@
 """A kernel for each column, axis or feature."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -73,7 +74,10 @@ class Layer(torch.nn.Module):
         for d in range(self.reach):
             first = torch.maximum(first, x[:, max(-d, 0) : min(9 - d, 9)])
         hits = [(x[:, :k] == y).sum() for k in self.ranks]
-        return torch.tanh(x), losses, first, hits
+        parts = [x[:, i] for i in range(x.size(1))]
+        for tile_start, tile_end in self.tiles:
+            parts.append(self.net(x[:, :, tile_start:tile_end]))
+        return torch.tanh(x), losses, first, hits, parts
 """,
     )
 
@@ -90,8 +94,22 @@ class Layer(torch.nn.Module):
             return
         if isinstance(node.ctx, ast.Store) and not isinstance(site.statement, ast.AugAssign):
             return
+        if _is_only_kept(site) or any(BIT_BY_BIT.search(each) for each in names(node.slice)):
+            return
         often = Heat.ONCE if loop.outer is not None else None
         yield Found(site.statement, f"`{look.source(node)}` is worked on by itself", least=often)
+
+
+BIT_BY_BIT = re.compile(r"tile|chunk|patch|crop")
+"""Of what is taken apart since the whole does not fit."""
+
+
+def _is_only_kept(site: Site) -> bool:
+    """Whether the slice goes into a list as it is, which launches nothing."""
+    parent = site.parent
+    if isinstance(parent, ast.ListComp | ast.GeneratorExp):
+        return parent.elt is site.node
+    return isinstance(parent, ast.Call) and called_name(parent) == "append"
 
 
 def _is_tensor(site: Site, look: Look) -> bool:

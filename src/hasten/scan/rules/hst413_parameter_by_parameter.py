@@ -21,6 +21,8 @@ KERNELS = words(
 )
 
 
+NUMBERS = re.compile(r"^(n_?sma|beta|bias_correction|step|lr)(_|\d|$)|_lr$", re.IGNORECASE)
+"""What an optimizer computes on the host, of how many steps there were."""
 SAID = "kernels are launched for each parameter by itself"
 
 
@@ -44,6 +46,8 @@ class Penalty(torch.nn.Module):
         for name, p in model.named_parameters():
             if "bias" not in name:
                 loss += self.l2 * torch.sum(p**2)  # !
+            for power, factor in self.terms:
+                loss += factor * torch.norm(p, power)  # !
         return loss
 """,
         """\
@@ -91,6 +95,8 @@ class Sharpness(torch.optim.Optimizer):
     def first_step(self, scale):
         for group in self.param_groups:
             for p in group["params"]:  # !
+                state = self.state[p]
+                step_size = self.rate / (1 - self.beta ** state["step"])
                 climb = p.grad * scale  # !
                 p.add_(climb)  # !
 """,
@@ -154,7 +160,7 @@ def _over_parameters(node: ast.expr, site: Site, look: Look) -> bool:
 def _with_kernels(body: list[ast.stmt], targets: set[str]) -> Iterator[ast.stmt]:
     """Statements that compute with a parameter."""
     for statement in body:
-        if isinstance(statement, ast.If | ast.With):
+        if isinstance(statement, ast.If | ast.With | ast.For):
             yield from _with_kernels(statement.body, targets)
             yield from _with_kernels(getattr(statement, "orelse", []), targets)
         elif _computes(statement, targets):
@@ -163,6 +169,8 @@ def _with_kernels(body: list[ast.stmt], targets: set[str]) -> Iterator[ast.stmt]
 
 def _computes(statement: ast.stmt, targets: set[str]) -> bool:
     if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+        return False
+    if isinstance(statement, ast.Assign) and NUMBERS.search(last_name(statement.targets[0])):
         return False
     return _has_kernel(statement.value, targets)
 

@@ -1,8 +1,10 @@
 """A walk over all modules of a model, every step."""
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.scan.heat import Heat
 from hasten.scan.look import Look, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -37,6 +39,15 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         return self.layers(x)
+
+def find_linear(model):
+    return [each for each in model.modules() if isinstance(each, torch.nn.Linear)]
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        model(x, y).backward()
+        optimizer.step()
+        freeze(find_linear(model))
 """,
     )
 
@@ -44,4 +55,18 @@ class Net(torch.nn.Module):
         held = receiver(site.node)
         if held is None or site.function.last_name.startswith(("__init__", "reset", "init")):
             return
+        if not _is_of_step(site, look):
+            return
         yield Found(site.node, f"`{look.source(site.node)}` walks the whole model")
+
+
+PENALTIES = re.compile(r"loss|penalty|regulari[sz]|divergence|(^|_)kl(_|$)")
+
+
+def _is_of_step(site: Site, look: Look) -> bool:
+    """Whether the function itself is a step or a part of one: what only looks modules up, for
+    whoever asks, is mostly asked when a model is set up."""
+    function = site.function
+    if max(look.heats.of_role(function), look.local(site).known) >= Heat.STEP:
+        return True
+    return PENALTIES.search(function.last_name) is not None

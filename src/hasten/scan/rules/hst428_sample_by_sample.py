@@ -127,6 +127,16 @@ class Readout(torch.nn.Module):
     def pooled(self, part):
         return torch.amax(part, dim=0)
 
+class Spans(torch.nn.Module):
+    def forward(self, x, scope, ends):
+        x = torch.relu(self.layer(x))
+        found = []
+        for start, size in scope:  # !
+            part = x[start : start + size].mean(dim=0)
+            found.append(part)
+        means = [x[start:end].mean() for start, end in zip(ends[:-1], ends[1:])]  # !
+        return found, means, [x[start:end] for start, end in scope]
+
 class Solver(torch.nn.Module):
     def compute_loss(self, batch):
         x, y = batch
@@ -164,7 +174,7 @@ class Net(torch.nn.Module):
         over = _over(site.node)
         counts = counts_samples(over, site.function, look)
         is_tensor = counts or goes_over_rows(over, site, look)
-        if not is_tensor and not isinstance(site.node, ast.For):
+        if not is_tensor and not _may_take_segments(site.node):
             return
         loop = loop_of(site)
         if loop is None or look.heats.makes_batches(site.function):
@@ -196,6 +206,10 @@ SAID = "each sample of the batch is worked on by itself"
 
 def _over(node: ast.For | ast.ListComp | ast.GeneratorExp) -> ast.expr:
     return node.iter if isinstance(node, ast.For) else node.generators[0].iter
+
+
+def _may_take_segments(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
+    return isinstance(node, ast.For) or isinstance(node.generators[0].target, ast.Tuple)
 
 
 def _trains(loop: Loop) -> bool:
@@ -312,7 +326,7 @@ def _takes_segments(loop: Loop, look: Look) -> bool:
     target, over = loop.header()
     if target is None or called_name(over) in ("range", "trange"):
         return False
-    if any("param" in name for name in names_in(over)):
+    if any("param" in name or "chunk" in name for name in names_in(over)):
         return False
     if isinstance(target, ast.Tuple) and any(
         each.called == "narrow" and set(names(target)) & set(names(each.node))
@@ -323,17 +337,30 @@ def _takes_segments(loop: Loop, look: Look) -> bool:
 
 
 def _is_of_segment(call: ast.Call, loop: Loop, look: Look) -> bool:
-    """``x[start : start + n].mean(0)``, where a later line of the loop moves the start."""
-    if called_name(call) in LAUNCH_NOTHING:
+    """``x[start : start + n].mean(0)``, where a later line of the loop moves the start, or where
+    the loop goes over starts and sizes or ends."""
+    if called_name(call) in LAUNCH_NOTHING or not isinstance(call.func, ast.Attribute):
         return False
     for each in operands(call):
         match each:
-            case ast.Subscript(slice=ast.Slice(lower=ast.Name(id=start), upper=ast.expr())):
-                moved = [
-                    line.how
-                    for line in loop.function.bindings.get(start, ())
-                    if loop.holds(line.line) and line.how != "loop"
-                ]
-                if moved and look.values.of(each.value, loop.function).is_tensor:
+            case ast.Subscript(slice=ast.Slice(lower=ast.Name(id=start), upper=ast.expr() as end)):
+                if not (_moves(start, loop) or _goes_over_both(start, end, loop)):
+                    continue
+                if look.values.of(each.value, loop.function).is_tensor:
                     return True
     return False
+
+
+def _moves(start: str, loop: Loop) -> bool:
+    return any(
+        loop.holds(each.line) and each.how != "loop"
+        for each in loop.function.bindings.get(start, ())
+    )
+
+
+def _goes_over_both(start: str, end: ast.expr, loop: Loop) -> bool:
+    target, _ = loop.header()
+    if not isinstance(target, ast.Tuple):
+        return False
+    given = set(names(target))
+    return start in given and not (given - {start}).isdisjoint(names(end))

@@ -9,8 +9,17 @@ from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, is_own_attribute, names_in
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
+from hasten.scan.recurrence import handed_on
 from hasten.scan.rule import Found, Rule
-from hasten.scan.trace import calls_in, is_bound_in, last_given, last_name, loop_of, names, varies
+from hasten.scan.trace import (
+    calls_in,
+    derived,
+    last_given,
+    last_name,
+    loop_of,
+    names,
+    varies,
+)
 from hasten.scan.turns import hands_on_tensor
 
 MANY = re.compile(
@@ -19,7 +28,11 @@ MANY = re.compile(
     r"(_times)?$|^(mc_samples|mc_dropout|ensemble_size|n_mc)$"
 )
 """What a loop counts whose turns do not depend on one another."""
-MEMBERS = re.compile(r"(estimator|member|learner|q_net|critic|model|ensemble)\w*s_?$")
+MEMBERS = re.compile(
+    r"(estimator|member|learner|q_?(net|func)|critic|model|ensemble|network|actor)\w*s_?$"
+)
+HEADS = re.compile(r"^(n|num|nb)_?heads?$|^nheads?$")
+"""How many heads of attention there are, which are all alike."""
 NO_LAYERS = re.compile(
     r"loss|metric|criteri|transform|augment|fn|func|callback|hook|head|task|conv|pool|block|stage"
     r"|lateral|norm|aggr|^_?ops?$|logits"
@@ -142,6 +155,35 @@ def measure(model, x, loader, optimizer):
         """\
 import torch
 
+class Heads(torch.nn.Module):
+    def forward(self, q, x):
+        found = []
+        for i in range(self.n_heads):  # !
+            found.append(self.attend(self.queries[i](q), x))
+        outs = []
+        for name in self.sizes.keys():  # !
+            part = x[name]
+            if self.scaled:
+                part = self.scales[name](part)
+            outs.append(self.encoders[name](part))
+        values = [getattr(self, f"value{i}")(q) for i in range(self.n_values)]  # !
+        return found, outs, values
+
+class Chained(torch.nn.Module):
+    def forward(self, x, parts):
+        for name in self.sizes:
+            part = parts[name]
+            parts = self.encoders[name](part)
+        for i in range(self.count):
+            parts[i], x[i] = self.cells[i](q, x[i])
+            q = x[i]
+        for encoder in self.encoders:
+            x += encoder(x)
+        return [head(x) for head in self.heads]
+""",
+        """\
+import torch
+
 class Pyramid(torch.nn.Module):
     def __init__(self, sizes):
         super().__init__()
@@ -207,7 +249,7 @@ def _calls_own_target(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:
     head = node if isinstance(node, ast.For) else node.generators[0]
     targets = set(names(head.target))
     parts = node.body if isinstance(node, ast.For) else [node.elt]
-    if any(NO_LAYERS.search(each) for each in names_in(head.iter)):
+    if any(NO_LAYERS.search(each) and not HEADS.match(each) for each in names_in(head.iter)):
         return False
     return any(
         isinstance(each, ast.Call) and _is_member(each.func, targets)
@@ -223,6 +265,10 @@ def _is_member(called: ast.expr, targets: set[str]) -> bool:
             return name in targets
         case ast.Subscript(value=ast.Attribute(attr=name) as held) if is_own_attribute(held):
             return not NO_LAYERS.search(name) and not targets.isdisjoint(names(called.slice))
+        case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id="self"), by_name, *_]):
+            return not targets.isdisjoint(names(by_name))
+        case ast.Attribute(value=ast.Call() as held):
+            return _is_member(held, targets)
     return False
 
 
@@ -297,7 +343,21 @@ def _is_apart(call: ast.Call, loop: Loop, targets: set[str]) -> bool:
     read = {name for each in wholes for name in names(each)}
     if any(last_name(each) in targets for each in given):
         return False
-    return bool(read) and not any(is_bound_in(each, loop) for each in read - targets)
+    return bool(read) and read.isdisjoint(_changed(loop))
+
+
+def _changed(loop: Loop) -> set[str]:
+    """What a turn may see that another has left, and what is made of it."""
+    node: ast.For = loop.node  # type: ignore[assignment]
+    added = {
+        name
+        for part in node.body
+        for each in walk(part)
+        if isinstance(each, ast.AugAssign)
+        for name in names(each.target)
+    }
+    left = handed_on(node) | added
+    return left.union(*(derived(loop, each) for each in left))
 
 
 def _only_counts(node: ast.For | ast.ListComp | ast.GeneratorExp) -> bool:

@@ -62,7 +62,9 @@ class Bell(torch.nn.Module):
         both = torch.cat([x[:, : half + 1], y[:, : half + 1]])
         first = (x - mu) ** 2 + (y - mu) ** 2
         gone = x - mu
-        return torch.exp(x) + torch.exp(y), both, first, gone * torch.rand(3), torch.rand(3)
+        wide = (x * self.width - y) / (self.width * self.width)
+        rate = (half - self.shift) * x + (half - self.shift) * y
+        return torch.exp(x) + torch.exp(y), both, first, gone * torch.rand(3), wide, rate
 """,
         """\
 import torch
@@ -99,7 +101,9 @@ class Loss(torch.nn.Module):
             return
         if isinstance(node, ast.Call) and called_name(node) in OUTER:
             return
-        if isinstance(node, ast.BinOp) and not _is_difference(node):
+        if isinstance(node, ast.BinOp) and not (
+            _is_difference(node) and _is_of_tensors(node, site, look)
+        ):
             return
         said = look.source(node)
         if look.source(site.statement).count(said) < 2:
@@ -135,6 +139,11 @@ def _is_of_many(call: ast.Call) -> bool:
 
 def _is_simple(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Assign | ast.AugAssign | ast.Return | ast.AnnAssign)
+
+
+def _is_of_tensors(node: ast.BinOp, site: Site, look: Look) -> bool:
+    """Whether both sides are known to be tensors: what is small is not worth a name."""
+    return all(look.value(each, site).is_tensor for each in (node.left, node.right))
 
 
 def _is_difference(node: ast.BinOp) -> bool:

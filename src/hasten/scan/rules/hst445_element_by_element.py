@@ -120,6 +120,14 @@ def align(rows, labels, count):
     for _ in range(count):
         for i in range(len(labels)):
             labels[i, 0] = 1
+    places = {}
+    for i in range(len(rows)):
+        for j in range(len(rows[i])):
+            if rows[i][j] is None:
+                rows[i][j] = "_"
+    for i in range(count):
+        for j in range(count):
+            places[i, j] = len(places)
     return labels
 """,
     )
@@ -140,11 +148,19 @@ def align(rows, labels, count):
                 continue
             inside = list(walk(statement))
             part = next((each for each in inside if _is_element(each, counters)), None)
-            if part is None:
+            if part is None or _is_of_lists(part, site, look):
                 continue
             if not any(_is_range_or_shifted(each, counters) for each in inside):
                 yield from _said(part, inside, look)
             return
+
+
+def _is_of_lists(part: ast.AST, site: Site, look: Look) -> bool:
+    """A dict with pairs for its keys, and ``rows[i][j]`` of what is not known for an array."""
+    held = part.value  # type: ignore[attr-defined]
+    if isinstance(held, ast.Subscript):
+        return look.value(held.value, site).kind not in ("array", "tensor", "frame")
+    return look.value(held, site).kind == "dict"
 
 
 def _said(part: ast.AST, inside: list[ast.AST], look: Look) -> Iterator[Found]:

@@ -68,6 +68,20 @@ def train(net, loader, optimizer, rank, k):
 """,
         """\
 import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def train(net, loader, optimizers, rank, accum):
+    model = DDP(net, device_ids=[rank])
+    for i, (x, y) in enumerate(loader):
+        (model(x, y) / accum).backward()  # !
+        if i % accum == 0:
+            for optimizer in optimizers:
+                optimizer.step()
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+""",
+        """\
+import torch
 
 def train(model, loader, optimizer, accum):
     for i, (x, y) in enumerate(loader):
