@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from hasten.scan import vocabulary
 from hasten.scan.heat import OPTIMIZER, Heats, Local
@@ -35,10 +36,18 @@ class Look:
         self.values = Values(outline)
         self.heats = Heats(outline, self.values)
         self._rare: dict[int, bool] = {}
+        self._mentioned: dict[tuple[str, ...], bool] = {}
 
     def value(self, node: ast.AST | None, site: Site) -> Value:
         """What an expression of the place's function is."""
         return self.values.of(node, site.function)
+
+    def mentions(self, words: tuple[str, ...]) -> bool:
+        """Whether one of the words stands in the file."""
+        found = self._mentioned.get(words)
+        if found is None:
+            found = self._mentioned[words] = any(word in self.text for word in words)
+        return found
 
     def dotted(self, node: ast.AST) -> str:
         return self.outline.dotted(node)
@@ -213,7 +222,7 @@ class Look:
                     if called_name(each) in FINITE:
                         return True
                 case ast.Name(id=name) | ast.Attribute(attr=name):
-                    if RARELY.search(name):
+                    if _says_rarely(name):
                         return True
         return False
 
@@ -239,6 +248,11 @@ class Look:
         return called_name(node) == "set_grad_enabled" and is_constant(
             argument(node, 0, "mode") if isinstance(node, ast.Call) else None, False
         )
+
+
+@lru_cache(maxsize=10_000)
+def _says_rarely(name: str) -> bool:
+    return RARELY.search(name) is not None
 
 
 ERRORS = (ast.Raise, ast.Assert)
