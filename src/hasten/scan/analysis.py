@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -20,7 +21,7 @@ from hasten.scan.outline import Function, Loop, Outline, Site
 from hasten.scan.reading import UnreadableError, decode
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
-from hasten.scan.traversal import outline
+from hasten.scan.traversal import outline_for
 from hasten.scan.vocabulary import words
 from hasten.scan.waits import in_vain, may_wait_besides
 
@@ -146,7 +147,7 @@ def analyse(text: str, rules: Rules) -> Analysis:
 
 def _read(text: str, rules: Rules) -> Analysis:
     """A function of its own: with its end the tree is gone, before garbage is looked for again."""
-    found = outline(_parse(text), rules.by_call, rules.by_node, rules.by_write)
+    found = outline_for(rules.wanted, _parse(text))
     analysis = _analyse(found, text, rules)
     found.release()
     return analysis
@@ -203,6 +204,10 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     )
 
 
+FEW_PLACES = 16
+"""To look at these takes less time than to look for words in the whole text."""
+
+
 def _candidates(
     asked: Iterable[tuple[Places, list[Asked]]],
     look: Look,
@@ -213,14 +218,14 @@ def _candidates(
         for rule, narrowing in rules:
             if rule.needs_torch and not has_torch:
                 continue
-            sites = places.left(narrowing)
-            if not sites or (rule.mentions and not look.mentions(rule.mentions)):
+            sites, mentions, check = places.left(narrowing), rule.mentions, rule.check
+            if mentions and len(sites) > FEW_PLACES and not look.mentions(mentions):
                 continue
-            check = rule.check
             try:
                 for site in sites:
                     for each in check(site, look):
-                        yield _candidate(each, rule, site, look, numbers)
+                        if not mentions or look.mentions(mentions):
+                            yield _candidate(each, rule, site, look, numbers)
             except (RecursionError, MemoryError):
                 raise
             except Exception as error:  # one file must not cost all others
@@ -332,16 +337,16 @@ def _gone_over(found: Outline, look: Look, numbers: dict[int, int]) -> Iterator[
 
 def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     call: ast.Call = site.node
-    function = site.function
+    function, named = site.function, found.named
     callee = _callee(call.func, function, found)
     callees = [] if callee is None else [callee]
-    for each in call.args:
-        if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
-            callees.append(callee)
-    for word in call.keywords:
-        each = word.value
-        if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
-            callees.append(callee)
+    given: Any
+    for given in [*call.args, *[word.value for word in call.keywords]]:
+        if given.__class__ is ast.Name:
+            if given.id in named:
+                callees.append(("name", given.id))
+        elif given.__class__ is ast.Attribute and _is_own_method(given, function):
+            callees.append(("self", given.attr))
     if call.func.__class__ is ast.Name and call.func.id == "map" and call.args:
         callee = _callee(call.args[0], function, found)
         callees += [] if callee is None else [callee]
@@ -377,15 +382,12 @@ def _is_foreign(dotted: str) -> bool:
     return dotted.startswith(FOREIGN)
 
 
-PASSED = frozenset((ast.Name, ast.Attribute))
-
-
-def _passed(node: ast.expr, function: Function, found: Outline) -> tuple[str, str] | None:
-    """A function that is handed over is called by whom it is handed to."""
-    if isinstance(node, ast.Name):
-        return ("name", node.id) if node.id in found.named else None
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        owner = function.owner
-        if node.value.id == "self" and owner is not None and node.attr in owner.methods:
-            return "self", node.attr
-    return None
+def _is_own_method(node: ast.Attribute, function: Function) -> bool:
+    """Of what is handed over: it is called by whom it is handed to."""
+    owner = function.owner
+    return (
+        owner is not None
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+        and node.attr in owner.methods
+    )

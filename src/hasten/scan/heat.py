@@ -373,7 +373,12 @@ def collates(function: Function) -> bool:
     name, owner = function.last_name, function.owner
     if name == "__call__":
         return owner is not None and "ollat" in owner.name
-    return name != "__init__" and COLLATE.search(name) is not None
+    return _says_collate(name)
+
+
+@lru_cache(maxsize=10_000)
+def _says_collate(name: str) -> bool:
+    return COLLATE.search(name) is not None
 
 
 def is_store(owner: Class) -> bool:

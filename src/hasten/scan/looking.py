@@ -3,30 +3,34 @@
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from itertools import chain, compress
 from typing import NamedTuple
 
 from hasten.scan.outline import Outline, Site
 from hasten.scan.rule import Rule
 from hasten.scan.subjects import SUBJECTS
+from hasten.scan.traversal import Wanted
 
 
-class Narrowing(NamedTuple):
-    """Which places of a kind are left: those in a loop, those with certain nodes in a field."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Narrowing:
+    """Which places of a kind are left: those with certain nodes in a field, those in a loop."""
 
-    in_loops: bool
     part: str
     kinds: frozenset[type[ast.AST]]
+    in_loops: bool
 
 
-NOT_NARROWED = Narrowing(False, "", frozenset())
+narrowing_to = cache(Narrowing)
+"""Only one of each, so that they are compared as objects."""
 
 
 class Asked(NamedTuple):
     """A rule that looks at places of a kind, or at some of them."""
 
     rule: Rule
-    narrowing: Narrowing
+    narrowing: Narrowing | None
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,15 @@ class Rules:
     by_node: dict[type[ast.AST], list[Asked]] = field(default_factory=dict)
     by_write: dict[str, list[Asked]] = field(default_factory=dict)
 
+    @cached_property
+    def wanted(self) -> Wanted:
+        return Wanted(self.by_call, self.by_node, self.by_write)
+
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> "Rules":
         found = cls()
         for rule in rules:
-            plain = Asked(rule, Narrowing(rule.in_loops, "", frozenset()))
+            plain = Asked(rule, _narrowing(rule))
             for name in rule.calls:
                 found.by_call.setdefault(name, []).append(plain)
             for node in rule.nodes:
@@ -69,38 +77,43 @@ class Rules:
                         yield rule
 
 
-def _narrowing(rule: Rule, node: type[ast.AST]) -> Narrowing:
+def _narrowing(rule: Rule, node: type[ast.AST] = ast.Call) -> Narrowing | None:
     part, kinds = {
         ast.Assign: ("value", rule.assigned),
         ast.Expr: ("value", rule.assigned),
         ast.Subscript: ("slice", rule.indexed),
         ast.Compare: ("ops", rule.compared),
     }.get(node, ("", ()))
-    return Narrowing(rule.in_loops, part if kinds else "", frozenset(kinds))
+    if not kinds and not rule.in_loops:
+        return None
+    return narrowing_to(part if kinds else "", frozenset(kinds), rule.in_loops)
 
 
 class Places:
     """Of one kind in a file. Rules that narrow them in the same way share what is left."""
 
     def __init__(self, sites: list[Site]) -> None:
-        self._left = {NOT_NARROWED: sites}
+        self._all = sites
+        self._left: dict[Narrowing, list[Site]] = {}
         self._kinds: list[type[ast.AST]] | None = None
 
-    def left(self, narrowing: Narrowing) -> list[Site]:
+    def left(self, narrowing: Narrowing | None) -> list[Site]:
+        if narrowing is None:
+            return self._all
         found = self._left.get(narrowing)
         if found is None:
             found = self._left[narrowing] = self._narrowed(narrowing)
         return found
 
     def _narrowed(self, narrowing: Narrowing) -> list[Site]:
-        in_loops, part, kinds = narrowing
-        if in_loops:
-            left = self.left(narrowing._replace(in_loops=False))
+        if not narrowing.kinds:
+            return [site for site in self._all if site.loop is not None]
+        if narrowing.in_loops:
+            left = self.left(narrowing_to(narrowing.part, narrowing.kinds, False))
             return [site for site in left if site.loop is not None]
-        sites = self._left[NOT_NARROWED]
         if self._kinds is None:
-            self._kinds = _kinds_of(part, sites)
-        return list(compress(sites, map(kinds.__contains__, self._kinds)))
+            self._kinds = _kinds_of(narrowing.part, self._all)
+        return list(compress(self._all, map(narrowing.kinds.__contains__, self._kinds)))
 
 
 def _kinds_of(part: str, sites: list[Site]) -> list[type[ast.AST]]:

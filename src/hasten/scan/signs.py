@@ -188,6 +188,7 @@ GIVES_NO_TENSOR = re.compile(
 """What functions are called that give something else than the tensors that they take."""
 
 
+@lru_cache(maxsize=10_000)
 def may_give_tensor(called: str) -> bool:
     """Whether a function that takes tensors may give some back, by its dotted name."""
     last = called.rpartition(".")[2]

@@ -139,7 +139,7 @@ class Net(nn.Module):
             return
         if site.parent is site.statement and isinstance(site.statement, ast.Expr):
             return  # of no tensor: that would not change
-        if all(word in look.text for word in TOKENS):
+        if all(look.mentions((word,)) for word in TOKENS):
             return
         if (
             look.prepares_data(site)
