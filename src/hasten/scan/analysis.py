@@ -14,7 +14,7 @@ import msgspec
 
 from hasten.records.scan import Fix
 from hasten.scan.comments import Ignored, ignored_in, statements_at
-from hasten.scan.heat import Heat, bare, trains
+from hasten.scan.heat import OUTSIDE, Heat, bare, trains
 from hasten.scan.look import Look
 from hasten.scan.looking import Asked, Places, Rules
 from hasten.scan.outline import Function, Loop, Outline, Site
@@ -305,7 +305,8 @@ def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called
             callees = _callees(site, found)
             if not callees:
                 continue
-            local, rare = of_loop(site.loop), is_rare(site)
+            local = OUTSIDE if site.loop is None else of_loop(site.loop)
+            rare = is_rare(site)
             for kind, name in callees:
                 key = caller, kind, name, rare
                 known = hottest.get(key)

@@ -99,6 +99,10 @@ class Loop(Struct, eq=False):
     has_backward: bool = False
     """Whether its own body, without loops and functions in it, calls ``.backward()`` or steps an
     optimizer."""
+    first_call: int = 0
+    end_call: int = 0
+    """Among the calls of its function, which are gathered in the order of the file: those of its
+    body and of the loops in it begin there, and end before."""
 
     @property
     def line(self) -> int:

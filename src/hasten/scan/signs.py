@@ -151,6 +151,7 @@ def _holding(kind: Kind, inner: list[ast.expr], outline: Outline) -> Value:
     return Value(kind, held.where, held.kind)
 
 
+@lru_cache(maxsize=10_000)
 def _of_type(dotted: str, last: str) -> Value:
     if last in TENSORS:
         return TENSOR

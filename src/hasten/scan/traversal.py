@@ -132,10 +132,12 @@ class _Reader:
 
     def _begin_loop(self, node: LoopNode) -> Loop:
         self._loop = Loop(node, self._loop, self._function)
+        self._loop.first_call = len(self._function.calls)
         self._function.loops.append(self._loop)
         return self._loop
 
     def _end_loop(self, loop: Loop) -> None:
+        loop.end_call = len(self._function.calls)
         self._loop = loop.outer
 
     def _enter_loop(

@@ -165,9 +165,13 @@ class Agent:
                     yield Found(site.node, f"each place of the deque `{name}` is walked to")
                 elif in_store and look.dotted(site.node.func) == "random.sample":
                     yield Found(site.node, f"`{look.source(held)}` is a list of rows, each its own")
-        elif _goes_over_many(site, look) and any(
-            (in_store and _asks_self(each, site.node)) or _indexes_deque(each, owner)
-            for each in _turn(site.node)
+        elif (
+            (in_store or look.mentions(("deque",)))
+            and _goes_over_many(site, look)
+            and any(
+                (in_store and _asks_self(each, site.node)) or _indexes_deque(each, owner)
+                for each in _turn(site.node)
+            )
         ):
             yield Found(site.node, f"`{site.function.last_name}` goes through the batch in Python")
 
