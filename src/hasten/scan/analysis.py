@@ -218,7 +218,8 @@ def _candidates(
         for rule, narrowing in rules:
             if rule.needs_torch and not has_torch:
                 continue
-            sites, mentions, check = places.left(narrowing), rule.mentions, rule.check
+            sites = places.all if narrowing is None else places.left(narrowing)
+            mentions, check = rule.mentions, rule.check
             if mentions and len(sites) > FEW_PLACES and not look.mentions(mentions):
                 continue
             try:
@@ -342,7 +343,14 @@ def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     callee = _callee(call.func, function, found)
     callees = [] if callee is None else [callee]
     given: Any
-    for given in [*call.args, *[word.value for word in call.keywords]]:
+    for given in call.args:
+        if given.__class__ is ast.Name:
+            if given.id in named:
+                callees.append(("name", given.id))
+        elif given.__class__ is ast.Attribute and _is_own_method(given, function):
+            callees.append(("self", given.attr))
+    for word in call.keywords:
+        given = word.value
         if given.__class__ is ast.Name:
             if given.id in named:
                 callees.append(("name", given.id))

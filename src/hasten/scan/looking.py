@@ -67,14 +67,26 @@ class Rules:
         ):
             yield Places(sites), asked
 
+    @cached_property
+    def _subjects(self) -> tuple[dict[str, list[Asked]], dict[str, list[Asked]]]:
+        """Of calls and of writes: those by a word that alone tells that a rule is about them."""
+        return _telling(self.by_call), _telling(self.by_write)
+
     def met(self, found: Outline) -> Iterator[Rule]:
-        """Whose subject is seen: they looked at a place of which a word alone tells that it is
-        theirs."""
-        for places, by_name in ((found.calls, self.by_call), (found.writes, self.by_write)):
-            for name, sites in places.items():
+        """Whose subject is seen."""
+        for places, by_name in zip((found.calls, found.writes), self._subjects, strict=True):
+            for name in by_name.keys() & places.keys():
                 for rule, narrowing in by_name[name]:
-                    if name in SUBJECTS.get(rule.code, ()) and Places(sites).left(narrowing):
+                    if Places(places[name]).left(narrowing):
                         yield rule
+
+
+def _telling(by_name: dict[str, list[Asked]]) -> dict[str, list[Asked]]:
+    telling = {
+        name: [each for each in asked if name in SUBJECTS.get(each.rule.code, ())]
+        for name, asked in by_name.items()
+    }
+    return {name: asked for name, asked in telling.items() if asked}
 
 
 def _narrowing(rule: Rule, node: type[ast.AST] = ast.Call) -> Narrowing | None:
@@ -93,13 +105,13 @@ class Places:
     """Of one kind in a file. Rules that narrow them in the same way share what is left."""
 
     def __init__(self, sites: list[Site]) -> None:
-        self._all = sites
+        self.all = sites
         self._left: dict[Narrowing, list[Site]] = {}
         self._kinds: list[type[ast.AST]] | None = None
 
     def left(self, narrowing: Narrowing | None) -> list[Site]:
         if narrowing is None:
-            return self._all
+            return self.all
         found = self._left.get(narrowing)
         if found is None:
             found = self._left[narrowing] = self._narrowed(narrowing)
@@ -107,13 +119,13 @@ class Places:
 
     def _narrowed(self, narrowing: Narrowing) -> list[Site]:
         if not narrowing.kinds:
-            return [site for site in self._all if site.loop is not None]
+            return [site for site in self.all if site.loop is not None]
         if narrowing.in_loops:
             left = self.left(narrowing_to(narrowing.part, narrowing.kinds, False))
             return [site for site in left if site.loop is not None]
         if self._kinds is None:
-            self._kinds = _kinds_of(narrowing.part, self._all)
-        return list(compress(self._all, map(narrowing.kinds.__contains__, self._kinds)))
+            self._kinds = _kinds_of(narrowing.part, self.all)
+        return list(compress(self.all, map(narrowing.kinds.__contains__, self._kinds)))
 
 
 def _kinds_of(part: str, sites: list[Site]) -> list[type[ast.AST]]:

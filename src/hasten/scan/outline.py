@@ -56,6 +56,8 @@ class Class(Struct, eq=False):
 class Function(Struct, eq=False):
     name: str
     """Dotted from the module's top: "Trainer.fit"; empty for the module itself."""
+    last_name: str
+    """The last part of it."""
     node: Scope
     parent: "Function | None"
     owner: Class | None
@@ -68,10 +70,6 @@ class Function(Struct, eq=False):
     called: set[str] = set()
     """The last parts of the names of all that it calls."""
     is_generator: bool = False
-    last_name: str = ""
-
-    def __post_init__(self) -> None:
-        self.last_name = self.name.rpartition(".")[2]
 
 
 class Block(Struct, eq=False, gc=False):

@@ -55,7 +55,7 @@ class _Reader:
         self._wanted_calls, self._wanted_endings = wanted.calls, wanted.endings
         self._wanted_nodes, self._wanted_writes = wanted.nodes, wanted.writes
         self.found = Outline(tree)
-        self._function = Function("", tree, None, None)
+        self._function = Function("", "", tree, None, None)
         self.found.functions.append(self._function)
         self._class: Class | None = None
         self._loop: Loop | None = None
@@ -87,7 +87,7 @@ class _Reader:
         within = self._class.name if self._class is not None else self._function.name
         name = f"{within}.{node.name}" if within else node.name
         owner = self._class or self._function.owner
-        function = Function(name, node, self._function, owner)
+        function = Function(name, node.name, node, self._function, owner)
         if self._class is not None:
             self._class.methods.setdefault(node.name, function)
         else:
