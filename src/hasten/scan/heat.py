@@ -400,9 +400,9 @@ def _updates_weights(function: Function) -> bool:
 
 
 def _sets_property(function: Function) -> bool:
-    return any(
-        isinstance(each, ast.Attribute) and each.attr == "setter"
-        for each in getattr(function.node, "decorator_list", ())
+    decorators: list[ast.expr] = getattr(function.node, "decorator_list", [])
+    return bool(decorators) and any(
+        isinstance(each, ast.Attribute) and each.attr == "setter" for each in decorators
     )
 
 

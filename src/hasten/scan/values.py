@@ -114,6 +114,9 @@ class Values:
         self, name: str, line: int, binding: Binding | None, function: Function
     ) -> bool:
         """Whether the line stands under ``if isinstance(name, Tensor)``."""
+        called = function.called
+        if "isinstance" not in called and "is_tensor" not in called:
+            return False
         asked = self._asked.get(id(function))
         if asked is None:
             asked = self._asked[id(function)] = list(_asked_for_tensors(function))
@@ -743,9 +746,9 @@ def _is_property(function: Function) -> bool:
 
 def _asked_for_tensors(function: Function) -> Iterator[tuple[str, int, int]]:
     """Names with the lines that run only where they are tensors."""
-    if "isinstance" not in function.called and "is_tensor" not in function.called:
-        return
     for site in function.calls:
+        if site.called not in ("isinstance", "is_tensor"):
+            continue
         match site.node:
             case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
                 is_asked = last_name(kind) in TENSORS
