@@ -55,6 +55,7 @@ class _Reader:
         self._wanted_calls, self._wanted_endings = wanted.calls, wanted.endings
         self._wanted_nodes, self._wanted_writes = wanted.nodes, wanted.writes
         self.found = Outline(tree)
+        self._noted = self.found.nodes
         self._function = Function("", "", tree, None, None)
         self.found.functions.append(self._function)
         self._class: Class | None = None
@@ -396,9 +397,12 @@ class _Reader:
         self._expression(node.body, node)
 
     def _note(self, node: ast.AST, parent: ast.AST) -> None:
-        statement = self._statement
-        site = Site(node, parent, statement, self._function, self._loop, self._block)
-        self.found.nodes.setdefault(node.__class__, []).append(site)
+        site = Site(node, parent, self._statement, self._function, self._loop, self._block)
+        kind, noted = node.__class__, self._noted
+        if kind in noted:
+            noted[kind].append(site)
+        else:
+            noted[kind] = [site]
 
 
 def _lines(node: ast.expr) -> tuple[int, int]:

@@ -375,11 +375,11 @@ class Values:
 
     def _of_call(self, node: ast.Call, function: Function) -> Value:
         called = node.func
-        if isinstance(called, ast.Attribute):
-            known = self._of_method(node, called, function)
+        dotted = self._outline.dotted(called)
+        if isinstance(called, ast.Attribute) and not dotted.startswith(MODULES):
+            known = self._of_method(node, called, dotted, function)
             if known is not None:
                 return known
-        dotted = self._outline.dotted(called)
         named = self._of_named_call(node, dotted, function)
         if named is not None:
             return named
@@ -418,11 +418,10 @@ class Values:
         given = self.of(node.args[0], function) if node.args else UNKNOWN
         return HOST_TENSOR if given.kind == "array" or given == HOST_TENSOR else UNKNOWN
 
-    def _of_method(self, node: ast.Call, called: ast.Attribute, function: Function) -> Value | None:
+    def _of_method(
+        self, node: ast.Call, called: ast.Attribute, dotted: str, function: Function
+    ) -> Value | None:
         """None where the receiver does not tell."""
-        dotted = self._outline.dotted(called)
-        if dotted.startswith(MODULES):
-            return None
         name = called.attr
         base = self.of(called.value, function)
         is_open = base.items == "unknown" and base.kind in ("unknown", "dict")
