@@ -301,7 +301,7 @@ class Heats:
         return (
             "forward" in last
             or last in ("env_step", "step_env")
-            or bool(UPDATES_MODEL.search(last))
+            or _updates_model(last)
             or self._values.of(called, function).kind == "module"
         )
 
@@ -342,7 +342,7 @@ class Heats:
         kind = self._values.of(over, loop.function).kind
         if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
-        return any(FEW.search(each.lower()) for each in _names(over))
+        return any(map(_says_few, _names(over)))
 
 
 @lru_cache(maxsize=10_000)
@@ -361,6 +361,16 @@ ANY_TELLING = re.compile(
     )
 )
 """All that ``Heats.of_role`` looks for in a name."""
+
+
+@lru_cache(maxsize=10_000)
+def _says_few(name: str) -> bool:
+    return FEW.search(name.lower()) is not None
+
+
+@lru_cache(maxsize=10_000)
+def _updates_model(name: str) -> bool:
+    return UPDATES_MODEL.search(name) is not None
 
 
 @lru_cache(maxsize=10_000)
