@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hasten.scan import vocabulary
+from hasten.scan.moves import moves_to_device, of_tensor_method
 from hasten.scan.outline import Binding, Class, Function, Outline
 from hasten.scan.signs import TENSORS, Parameters, by_name, may_give_tensor, of_annotation
 from hasten.scan.trace import last_name, root_name
@@ -442,14 +443,14 @@ class Values:
                 return NUMBER if _draws_number(node, name) else ARRAY
         match base.kind:
             case "tensor":
-                return _of_tensor_method(base, name, node)
+                return of_tensor_method(base, name, node)
             case "batch":
                 if name in ("to", "cuda"):
                     return Value("batch", "device")
                 if name in ("get", "pop"):
                     return Value("tensor", base.where)
                 if name in vocabulary.TENSOR_METHODS and base.where != "host":
-                    return _of_tensor_method(Value("tensor", base.where), name, node)
+                    return of_tensor_method(Value("tensor", base.where), name, node)
                 return None
             case "module":
                 if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "double"):
@@ -789,64 +790,6 @@ def _of_key(held: ast.expr, key: object) -> Value:
     if not isinstance(key, str) or not key.endswith(vocabulary.KEYS_OF_TENSORS):
         return UNKNOWN
     return TENSOR if vocabulary.RESULTS.search(last_name(held)) else UNKNOWN
-
-
-def _of_tensor_method(base: Value, name: str, node: ast.Call) -> Value:
-    if name == "cpu":
-        return HOST_TENSOR
-    if name == "cuda":
-        return DEVICE_TENSOR
-    if name == "to":
-        return _moved(base, node)
-    if name == "numpy":
-        return ARRAY
-    if name in ("item", "size", "dim", "numel", "stride"):
-        return NUMBER
-    if name == "tolist":
-        return Value("list", "host", "number")
-    if name in ("chunk", "split", "unbind"):
-        return Value("list", base.where, "tensor")
-    if name in vocabulary.TENSOR_GIVES_NO_TENSOR or name == "keys":
-        return UNKNOWN
-    return base
-
-
-def _moved(base: Value, node: ast.Call) -> Value:
-    """``.to(...)``: a device, a type, or another tensor."""
-    target = _target(node)
-    if target is None:
-        return base
-    if isinstance(target, ast.Constant) and target.value == "cpu":
-        return HOST_TENSOR
-    return DEVICE_TENSOR if _names_device(target) else base
-
-
-def moves_to_device(node: ast.Call) -> bool:
-    """Whether it is ``x.cuda()`` or ``x.to(device)``, as far as names tell."""
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "cuda":
-        return True
-    target = _target(node)
-    if target is None or (isinstance(target, ast.Constant) and target.value == "cpu"):
-        return False
-    return _names_device(target)
-
-
-def _target(node: ast.Call) -> ast.expr | None:
-    given = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "device")]
-    return given[0] if given else None
-
-
-def _names_device(node: ast.expr) -> bool:
-    match node:
-        case ast.Constant(value=str()) | ast.JoinedStr():
-            return True
-        case ast.Subscript(value=held) | ast.IfExp(body=held):
-            return _names_device(held)
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-            return "device" in name.lower()
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return "dev" in name.lower() or name in ("rank", "local_rank", "gpu", "gpu_id", "cuda")
-    return False
 
 
 def _is_later(binding: Binding, line: int) -> bool:

@@ -8,10 +8,11 @@ from hasten.records.scan import Fix
 from hasten.scan.edits import add_keyword, fix_of
 from hasten.scan.heat import bare
 from hasten.scan.look import Look, argument, is_constant, keyword, receiver
+from hasten.scan.moves import moves_to_device
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.values import DEPTH, moves_to_device
+from hasten.scan.values import DEPTH
 from hasten.scan.vocabulary import TENSOR_METHODS
 
 
