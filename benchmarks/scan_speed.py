@@ -24,8 +24,9 @@ from typing import Any
 
 import test
 
-from hasten.scan.analysis import Rules, analyse
+from hasten.scan.analysis import analyse
 from hasten.scan.files import python_files
+from hasten.scan.looking import Rules
 from hasten.scan.reading import UnreadableError, decode, matters, read
 from hasten.scan.registry import all_rules
 from hasten.scan.rule import Rule

@@ -10,10 +10,11 @@ import pytest
 
 from hasten import gallery
 from hasten.records.scan import CodeFinding, Edit
-from hasten.scan.analysis import Rules, analyse
+from hasten.scan.analysis import analyse
 from hasten.scan.fixing import Fixed, fix_texts
 from hasten.scan.lines import Lines
 from hasten.scan.link import Tree
+from hasten.scan.looking import Rules
 from hasten.scan.patch import patched, spans
 from hasten.scan.registry import all_rules
 from hasten.scan.rule import Rule

@@ -1,8 +1,9 @@
 """What files say together."""
 
 from hasten.records.finding import Place
-from hasten.scan.analysis import Rules, analyse
+from hasten.scan.analysis import analyse
 from hasten.scan.link import Tree
+from hasten.scan.looking import Rules
 from hasten.scan.rules.hst201_item import Item
 from hasten.scan.rules.hst207_blocking_transfer import BlockingTransfer
 

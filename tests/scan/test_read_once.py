@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from hasten.records.scan import CodeFinding, Safety
-from hasten.scan.analysis import Rules, analyse
+from hasten.scan.analysis import analyse
 from hasten.scan.fixing import Fixed, fix_texts
 from hasten.scan.link import Tree
+from hasten.scan.looking import Rules
 from hasten.scan.registry import all_rules
 
 PATH = "train.py"

@@ -9,8 +9,9 @@ import test
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hasten.scan.analysis import Rules, analyse, analyse_content
+from hasten.scan.analysis import analyse, analyse_content
 from hasten.scan.link import Tree
+from hasten.scan.looking import Rules
 from hasten.scan.reading import UnreadableError, matters, read
 from hasten.scan.registry import all_rules
 from hasten.scan.vocabulary import words

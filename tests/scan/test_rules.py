@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from hasten.scan.analysis import Rules, analyse
+from hasten.scan.analysis import analyse
 from hasten.scan.link import Tree
+from hasten.scan.looking import Rules
 from hasten.scan.registry import all_rules
 from hasten.scan.rule import Rule
 

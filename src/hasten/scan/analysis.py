@@ -5,24 +5,23 @@ what other files make hot is added by scan.link."""
 import ast
 import gc
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from typing import Any
 
 import msgspec
 
 from hasten.records.scan import Fix
 from hasten.scan.comments import Ignored, ignored_in, statements_at
-from hasten.scan.heat import Heat, bare, trains
+from hasten.scan.heat import OUTSIDE, Heat, bare, trains
 from hasten.scan.look import Look
+from hasten.scan.looking import Asked, Places, Rules
 from hasten.scan.outline import Function, Loop, Outline, Site
 from hasten.scan.reading import UnreadableError, decode
 from hasten.scan.rule import Found, Rule
-from hasten.scan.subjects import SUBJECTS
 from hasten.scan.trace import last_name
-from hasten.scan.traversal import outline
+from hasten.scan.traversal import outline_for
 from hasten.scan.vocabulary import words
 from hasten.scan.waits import in_vain, may_wait_besides
 
@@ -127,27 +126,6 @@ class Analysis(msgspec.Struct, frozen=True, array_like=True):
     """Codes of rules of which it is sure that they had something to judge, found or not."""
 
 
-@dataclass(frozen=True)
-class Rules:
-    """Which rules look at what."""
-
-    by_call: dict[str, list[Rule]]
-    by_node: dict[type[ast.AST], list[Rule]]
-    by_write: dict[str, list[Rule]]
-
-    @classmethod
-    def of(cls, rules: Iterable[Rule]) -> "Rules":
-        found = cls({}, {}, {})
-        for rule in rules:
-            for name in rule.calls:
-                found.by_call.setdefault(name, []).append(rule)
-            for node in rule.nodes:
-                found.by_node.setdefault(node, []).append(rule)
-            for name in rule.writes:
-                found.by_write.setdefault(name, []).append(rule)
-        return found
-
-
 def analyse_content(content: bytes, rules: Rules) -> Analysis:
     """Of a file, as it lies on the disk."""
     try:
@@ -169,7 +147,7 @@ def analyse(text: str, rules: Rules) -> Analysis:
 
 def _read(text: str, rules: Rules) -> Analysis:
     """A function of its own: with its end the tree is gone, before garbage is looked for again."""
-    found = outline(_parse(text), rules.by_call, rules.by_node, rules.by_write)
+    found = outline_for(rules.wanted, _parse(text))
     analysis = _analyse(found, text, rules)
     found.release()
     return analysis
@@ -206,20 +184,14 @@ def _unread(failure: str) -> Analysis:
 def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
     look = Look(found, text)
     has_torch = _has_torch(found, text)
-    looking = {rule for rule in _looking(found, rules) if has_torch or not rule.needs_torch}
-    out = {
-        rule
-        for rule in looking
-        if rule.mentions and not any(word in text for word in rule.mentions)
-    }
     numbers = {id(function): number for number, function in enumerate(found.functions)}
     unique: dict[tuple[str, int], Candidate] = {}
     for each in sorted(
-        _candidates(_asked(found, rules, out), look, numbers, has_torch),
+        _candidates(rules.asked(found), look, numbers, has_torch),
         key=lambda each: (each.line, each.column, each.code),
     ):
         unique.setdefault((each.code, each.line), each)
-    ignored = ignored_in(text)
+    ignored, met = ignored_in(text), rules.met(found)
     lines = {each.line for each in unique.values()} if ignored else ()
     return Analysis(
         functions=tuple(_defined(each, look, has_torch) for each in found.functions),
@@ -228,46 +200,38 @@ def _analyse(found: Outline, text: str, rules: Rules) -> Analysis:
         has_torch=has_torch,
         ignored=ignored,
         statements=statements_at(lines, found.tree) if lines else {},
-        met=tuple(sorted({rule.code for rule in _met(found, rules) if rule in looking - out})),
+        met=tuple(sorted({rule.code for rule in met if has_torch or not rule.needs_torch})),
     )
 
 
+FEW_PLACES = 16
+"""To look at these takes less time than to look for words in the whole text."""
+
+
 def _candidates(
-    asked: Iterable[tuple[list[Site], list[Rule]]],
+    asked: Iterable[tuple[Places, list[Asked]]],
     look: Look,
     numbers: dict[int, int],
     has_torch: bool,
 ) -> Iterator[Candidate]:
-    for sites, rules in asked:
-        narrowed: dict[tuple[object, ...], list[Site]] = {}
-        for rule in rules:
+    for places, rules in asked:
+        for rule, narrowing in rules:
             if rule.needs_torch and not has_torch:
                 continue
-            key = rule.in_loops, rule.assigned, rule.indexed, rule.compared
-            if key not in narrowed:
-                narrowed[key] = _narrowed(sites, rule)
+            sites = places.all if narrowing is None else places.left(narrowing)
+            mentions, check = rule.mentions, rule.check
+            if mentions and len(sites) > FEW_PLACES and not look.mentions(mentions):
+                continue
             try:
-                for site in narrowed[key]:
-                    for each in rule.check(site, look):
-                        yield _candidate(each, rule, site, look, numbers)
+                for site in sites:
+                    for each in check(site, look):
+                        if not mentions or look.mentions(mentions):
+                            yield _candidate(each, rule, site, look, numbers)
             except (RecursionError, MemoryError):
                 raise
             except Exception as error:  # one file must not cost all others
                 what = f"{rule.code} cannot judge line {site.node.lineno}"
                 raise UnreadableError(f"{what}, a fault of Hasten: {error!r}") from error
-
-
-def _narrowed(sites: list[Site], rule: Rule) -> list[Site]:
-    if rule.in_loops:
-        sites = [site for site in sites if site.loop is not None]
-    kind = sites[0].node.__class__ if sites else None
-    if rule.assigned and kind in (ast.Assign, ast.Expr):
-        return [site for site in sites if site.node.value.__class__ in rule.assigned]
-    if rule.indexed and kind is ast.Subscript:
-        return [site for site in sites if site.node.slice.__class__ in rule.indexed]
-    if rule.compared and kind is ast.Compare:
-        return [site for site in sites if site.node.ops[0].__class__ in rule.compared]
-    return sites
 
 
 def _has_torch(found: Outline, text: str) -> bool:
@@ -281,38 +245,6 @@ def _imported(found: Outline) -> set[str]:
     body = found.tree.body
     plain = {name.name for node in body if isinstance(node, ast.Import) for name in node.names}
     return plain | set(found.imports.values())
-
-
-def _looking(found: Outline, rules: Rules) -> set[Rule]:
-    """That look at something in the file."""
-    asked = chain(
-        (rules.by_call[name] for name in found.calls),
-        (rules.by_write[name] for name in found.writes),
-        (rules.by_node[node] for node in found.nodes),
-    )
-    return set(chain.from_iterable(asked))
-
-
-def _met(found: Outline, rules: Rules) -> Iterator[Rule]:
-    """Whose subject is seen: they looked at a place of which a word alone tells that it is
-    theirs."""
-    for places, by_name in ((found.calls, rules.by_call), (found.writes, rules.by_write)):
-        for name, sites in places.items():
-            for rule in by_name[name]:
-                if name in SUBJECTS.get(rule.code, ()) and _narrowed(sites, rule):
-                    yield rule
-
-
-def _asked(
-    found: Outline, rules: Rules, out: Collection[Rule]
-) -> Iterable[tuple[list[Site], list[Rule]]]:
-    """Places, with the rules that may find something there; not those that are ``out``."""
-    for sites, asked in chain(
-        ((sites, rules.by_call[name]) for name, sites in found.calls.items()),
-        ((sites, rules.by_node[node]) for node, sites in found.nodes.items()),
-        ((sites, rules.by_write[name]) for name, sites in found.writes.items()),
-    ):
-        yield sites, [rule for rule in asked if rule not in out]
 
 
 def _candidate(
@@ -374,7 +306,8 @@ def _called(found: Outline, look: Look, numbers: dict[int, int]) -> tuple[Called
             callees = _callees(site, found)
             if not callees:
                 continue
-            local, rare = of_loop(site.loop), is_rare(site)
+            local = OUTSIDE if site.loop is None else of_loop(site.loop)
+            rare = is_rare(site)
             for kind, name in callees:
                 key = caller, kind, name, rare
                 known = hottest.get(key)
@@ -406,16 +339,23 @@ def _gone_over(found: Outline, look: Look, numbers: dict[int, int]) -> Iterator[
 
 def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     call: ast.Call = site.node
-    function = site.function
+    function, named = site.function, found.named
     callee = _callee(call.func, function, found)
     callees = [] if callee is None else [callee]
-    for each in call.args:
-        if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
-            callees.append(callee)
+    given: Any
+    for given in call.args:
+        if given.__class__ is ast.Name:
+            if given.id in named:
+                callees.append(("name", given.id))
+        elif given.__class__ is ast.Attribute and _is_own_method(given, function):
+            callees.append(("self", given.attr))
     for word in call.keywords:
-        each = word.value
-        if each.__class__ in PASSED and (callee := _passed(each, function, found)) is not None:
-            callees.append(callee)
+        given = word.value
+        if given.__class__ is ast.Name:
+            if given.id in named:
+                callees.append(("name", given.id))
+        elif given.__class__ is ast.Attribute and _is_own_method(given, function):
+            callees.append(("self", given.attr))
     if call.func.__class__ is ast.Name and call.func.id == "map" and call.args:
         callee = _callee(call.args[0], function, found)
         callees += [] if callee is None else [callee]
@@ -451,15 +391,12 @@ def _is_foreign(dotted: str) -> bool:
     return dotted.startswith(FOREIGN)
 
 
-PASSED = frozenset((ast.Name, ast.Attribute))
-
-
-def _passed(node: ast.expr, function: Function, found: Outline) -> tuple[str, str] | None:
-    """A function that is handed over is called by whom it is handed to."""
-    if isinstance(node, ast.Name):
-        return ("name", node.id) if node.id in found.named else None
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        owner = function.owner
-        if node.value.id == "self" and owner is not None and node.attr in owner.methods:
-            return "self", node.attr
-    return None
+def _is_own_method(node: ast.Attribute, function: Function) -> bool:
+    """Of what is handed over: it is called by whom it is handed to."""
+    owner = function.owner
+    return (
+        owner is not None
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+        and node.attr in owner.methods
+    )

@@ -6,10 +6,11 @@ from pathlib import Path
 import msgspec
 
 from hasten.records.scan import CodeFinding, FixReport
-from hasten.scan.analysis import Analysis, Rules, analyse
+from hasten.scan.analysis import Analysis, analyse
 from hasten.scan.cache import Cache
 from hasten.scan.gather import Means
 from hasten.scan.link import Tree
+from hasten.scan.looking import Rules
 from hasten.scan.reading import UnreadableError, read
 from hasten.scan.rewriting import CHANGED, Source, fix_files
 from hasten.scan.scan import Survey, link, shown, survey, unwanted_in

@@ -301,7 +301,7 @@ class Heats:
         return (
             "forward" in last
             or last in ("env_step", "step_env")
-            or bool(UPDATES_MODEL.search(last))
+            or _updates_model(last)
             or self._values.of(called, function).kind == "module"
         )
 
@@ -342,7 +342,7 @@ class Heats:
         kind = self._values.of(over, loop.function).kind
         if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
-        return any(FEW.search(each.lower()) for each in _names(over))
+        return any(map(_says_few, _names(over)))
 
 
 @lru_cache(maxsize=10_000)
@@ -364,6 +364,16 @@ ANY_TELLING = re.compile(
 
 
 @lru_cache(maxsize=10_000)
+def _says_few(name: str) -> bool:
+    return FEW.search(name.lower()) is not None
+
+
+@lru_cache(maxsize=10_000)
+def _updates_model(name: str) -> bool:
+    return UPDATES_MODEL.search(name) is not None
+
+
+@lru_cache(maxsize=10_000)
 def _is_called_seldom(name: str) -> bool:
     return SELDOM.search(name) is not None
 
@@ -373,7 +383,12 @@ def collates(function: Function) -> bool:
     name, owner = function.last_name, function.owner
     if name == "__call__":
         return owner is not None and "ollat" in owner.name
-    return name != "__init__" and COLLATE.search(name) is not None
+    return _says_collate(name)
+
+
+@lru_cache(maxsize=10_000)
+def _says_collate(name: str) -> bool:
+    return COLLATE.search(name) is not None
 
 
 def is_store(owner: Class) -> bool:
@@ -395,9 +410,9 @@ def _updates_weights(function: Function) -> bool:
 
 
 def _sets_property(function: Function) -> bool:
-    return any(
-        isinstance(each, ast.Attribute) and each.attr == "setter"
-        for each in getattr(function.node, "decorator_list", ())
+    decorators: list[ast.expr] = getattr(function.node, "decorator_list", [])
+    return bool(decorators) and any(
+        isinstance(each, ast.Attribute) and each.attr == "setter" for each in decorators
     )
 
 

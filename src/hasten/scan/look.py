@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from hasten.scan import vocabulary
 from hasten.scan.heat import OPTIMIZER, Heats, Local
@@ -38,10 +39,18 @@ class Look:
         self.values = Values(outline)
         self.heats = Heats(outline, self.values)
         self._rare: dict[int, bool] = {}
+        self._mentioned: dict[tuple[str, ...], bool] = {}
 
     def value(self, node: ast.AST | None, site: Site) -> Value:
         """What an expression of the place's function is."""
         return self.values.of(node, site.function)
+
+    def mentions(self, words: tuple[str, ...]) -> bool:
+        """Whether one of the words stands in the file."""
+        found = self._mentioned.get(words)
+        if found is None:
+            found = self._mentioned[words] = any(word in self.text for word in words)
+        return found
 
     def dotted(self, node: ast.AST) -> str:
         return self.outline.dotted(node)
@@ -204,25 +213,12 @@ class Look:
     def is_seldom(self, node: ast.If) -> bool:
         """``if step % 100 == 0``, ``if verbose``, ``if not isfinite(loss)``; but what trains every
         so many steps is a step itself, and so is what asks whether ``self.training``."""
-        asked = list(_asked(node.test))
-        if any(map(_trains, node.body)):
+        if not _asks_for_few(node.test) or any(map(_trains, node.body)):
             return False
-        if any(isinstance(each, ast.Attribute) and each.attr == "training" for each in asked):
-            return False
-        for each in asked:
-            match each:
-                case ast.Compare(left=ast.BinOp(op=ast.Mod()), ops=[ast.NotEq()]):
-                    return False  # mostly so
-                case ast.BinOp(op=ast.Mod(), right=period):
-                    if _is_long(period):
-                        return True
-                case ast.Call():
-                    if called_name(each) in FINITE:
-                        return True
-                case ast.Name(id=name) | ast.Attribute(attr=name):
-                    if RARELY.search(name):
-                        return True
-        return False
+        return not any(
+            isinstance(each, ast.Attribute) and each.attr == "training"
+            for each in _asked(node.test)
+        )
 
     def without_grad(self, site: Site) -> bool:
         """Whether no gradient is recorded there, as far as the function itself tells."""
@@ -248,8 +244,35 @@ class Look:
         )
 
 
+@lru_cache(maxsize=10_000)
+def _says_rarely(name: str) -> bool:
+    return RARELY.search(name) is not None
+
+
 ERRORS = (ast.Raise, ast.Assert)
 FINITE = ("isnan", "isinf", "isfinite")
+
+
+def _asks_for_few(test: ast.expr) -> bool:
+    """Whether a word or a remainder in a condition says that it holds now and then."""
+    for each in _asked(test):
+        if isinstance(each, ast.Name):
+            if _says_rarely(each.id):
+                return True
+        elif isinstance(each, ast.Attribute):
+            if _says_rarely(each.attr):
+                return True
+        elif isinstance(each, ast.Call):
+            if called_name(each) in FINITE:
+                return True
+        elif isinstance(each, (ast.Compare, ast.BinOp)):
+            match each:
+                case ast.Compare(left=ast.BinOp(op=ast.Mod()), ops=[ast.NotEq()]):
+                    return False  # mostly so
+                case ast.BinOp(op=ast.Mod(), right=period):
+                    if _is_long(period):
+                        return True
+    return False
 
 
 def _asked(test: ast.expr) -> Iterator[ast.AST]:

@@ -39,41 +39,37 @@ class Binding(Struct, eq=False, gc=False):
     """Its annotation."""
 
 
-@dataclass(eq=False, slots=True)
-class Class:
+class Class(Struct, eq=False):
     name: str
     node: ast.ClassDef
     bases: tuple[str, ...]
     """As dotted names, with imports followed."""
     lineage: tuple[str, ...] = ()
     """The bases, and those of the file's own classes among them."""
-    methods: dict[str, "Function"] = field(default_factory=dict)
-    attributes: dict[str, list[tuple[Binding, "Function"]]] = field(default_factory=dict)
+    methods: dict[str, "Function"] = {}
+    attributes: dict[str, list[tuple[Binding, "Function"]]] = {}
     """What ``self.NAME`` is given, and where."""
-    said: dict[str, ast.expr] = field(default_factory=dict)
+    said: dict[str, ast.expr] = {}
     """Annotations in the class's own body, as data classes have them."""
 
 
-@dataclass(eq=False, slots=True)
-class Function:
+class Function(Struct, eq=False):
     name: str
     """Dotted from the module's top: "Trainer.fit"; empty for the module itself."""
+    last_name: str
+    """The last part of it."""
     node: Scope
     parent: "Function | None"
     owner: Class | None
     """Of a method, and of what is defined within it."""
-    bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    parameters: dict[str, ast.arg] = field(default_factory=dict)
-    loops: list["Loop"] = field(default_factory=list)
-    returns: list[ast.expr] = field(default_factory=list)
-    calls: list["Site"] = field(default_factory=list)
-    called: set[str] = field(default_factory=set)
+    bindings: dict[str, list[Binding]] = {}
+    parameters: dict[str, ast.arg] = {}
+    loops: list["Loop"] = []
+    returns: list[ast.expr] = []
+    calls: list["Site"] = []
+    called: set[str] = set()
     """The last parts of the names of all that it calls."""
     is_generator: bool = False
-    last_name: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.last_name = self.name.rpartition(".")[2]
 
 
 class Block(Struct, eq=False, gc=False):
@@ -91,17 +87,20 @@ class Block(Struct, eq=False, gc=False):
             block = block.parent
 
 
-@dataclass(eq=False, slots=True)
-class Loop:
+class Loop(Struct, eq=False):
     node: LoopNode
     outer: "Loop | None"
     """Within the same function."""
     function: Function
-    calls: list["Site"] = field(default_factory=list)
+    calls: list["Site"] = []
     """Of its own body, without loops and functions in it."""
     has_backward: bool = False
     """Whether its own body, without loops and functions in it, calls ``.backward()`` or steps an
     optimizer."""
+    first_call: int = 0
+    end_call: int = 0
+    """Among the calls of its function, which are gathered in the order of the file: those of its
+    body and of the loops in it begin there, and end before."""
 
     @property
     def line(self) -> int:
@@ -201,10 +200,12 @@ class Outline:
         """``F.relu`` as "torch.nn.functional.relu"; empty for what is no plain name."""
         if isinstance(node, ast.Name):
             return self.imports.get(node.id, node.id)
-        after = ""
-        while isinstance(node, ast.Attribute):
-            after = f".{node.attr}{after}"
-            node = node.value
-        if not isinstance(node, ast.Name):
+        if not isinstance(node, ast.Attribute):
             return ""
-        return self.imports.get(node.id, node.id) + after
+        after, held = "." + node.attr, node.value
+        while isinstance(held, ast.Attribute):
+            after = f".{held.attr}{after}"
+            held = held.value
+        if not isinstance(held, ast.Name):
+            return ""
+        return self.imports.get(held.id, held.id) + after

@@ -153,6 +153,7 @@ def _holding(kind: Kind, inner: list[ast.expr], outline: Outline) -> Value:
     return Value(kind, held.where, held.kind)
 
 
+@lru_cache(maxsize=10_000)
 def _of_type(dotted: str, last: str) -> Value:
     if last in TENSORS:
         return TENSOR
@@ -190,6 +191,7 @@ GIVES_NO_TENSOR = re.compile(
 """What functions are called that give something else than the tensors that they take."""
 
 
+@lru_cache(maxsize=10_000)
 def may_give_tensor(called: str) -> bool:
     """Whether a function that takes tensors may give some back, by its dotted name."""
     last = called.rpartition(".")[2]

@@ -103,14 +103,9 @@ def derived(loop: Loop, source: str) -> set[str]:
     return found
 
 
-def calls_in(loop: Loop) -> Iterator[Site]:
+def calls_in(loop: Loop) -> list[Site]:
     """The calls of a loop's body and of the loops in it."""
-    for site in loop.function.calls:
-        around = site.loop
-        while around is not None and around is not loop:
-            around = around.outer
-        if around is not None:
-            yield site
+    return loop.function.calls[loop.first_call : loop.end_call]
 
 
 def site_of(call: ast.Call, function: Function) -> Site | None:

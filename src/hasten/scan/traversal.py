@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
 
-from hasten.scan.nodes import PARTS
+from hasten.scan.nodes import PARTS, parts_of
 from hasten.scan.outline import (
     COMPREHENSIONS,
     STEPS,
@@ -22,30 +22,41 @@ from hasten.scan.outline import (
 )
 
 
+class Wanted:
+    """What rules want to look at; made once for all files."""
+
+    def __init__(
+        self,
+        calls: Iterable[str],
+        nodes: Iterable[type[ast.AST]],
+        writes: Iterable[str] = (),
+    ) -> None:
+        self.calls, self.nodes, self.writes = frozenset(calls), frozenset(nodes), frozenset(writes)
+        self.endings = tuple(sorted(each[1:] for each in self.calls if each[:1] == "*"))
+
+
 def outline(
     tree: ast.Module,
     calls: Iterable[str],
     nodes: Iterable[type[ast.AST]],
     writes: Iterable[str] = (),
 ) -> Outline:
-    """``calls``, ``nodes`` and ``writes`` are what rules want to look at."""
-    reader = _Reader(tree, frozenset(calls), frozenset(nodes), frozenset(writes))
+    return outline_for(Wanted(calls, nodes, writes), tree)
+
+
+def outline_for(wanted: Wanted, tree: ast.Module) -> Outline:
+    reader = _Reader(tree, wanted)
     reader.read()
     return reader.found
 
 
 class _Reader:
-    def __init__(
-        self,
-        tree: ast.Module,
-        calls: frozenset[str],
-        nodes: frozenset[type[ast.AST]],
-        writes: frozenset[str],
-    ) -> None:
-        self._wanted_calls, self._wanted_nodes, self._wanted_writes = calls, nodes, writes
-        self._wanted_endings = tuple(sorted(each[1:] for each in calls if each[:1] == "*"))
+    def __init__(self, tree: ast.Module, wanted: Wanted) -> None:
+        self._wanted_calls, self._wanted_endings = wanted.calls, wanted.endings
+        self._wanted_nodes, self._wanted_writes = wanted.nodes, wanted.writes
         self.found = Outline(tree)
-        self._function = Function("", tree, None, None)
+        self._noted = self.found.nodes
+        self._function = Function("", "", tree, None, None)
         self.found.functions.append(self._function)
         self._class: Class | None = None
         self._loop: Loop | None = None
@@ -57,10 +68,11 @@ class _Reader:
         self._body(self.found.tree.body)
 
     def _body(self, statements: list[ast.stmt]) -> None:
+        wanted = self._wanted_nodes
         for statement in statements:
             handle = _STATEMENTS.get(statement.__class__)
             self._statement = statement
-            if statement.__class__ in self._wanted_nodes:
+            if statement.__class__ in wanted:
                 self._note(statement, statement)
             if handle is not None:
                 handle(self, statement)
@@ -76,7 +88,7 @@ class _Reader:
         within = self._class.name if self._class is not None else self._function.name
         name = f"{within}.{node.name}" if within else node.name
         owner = self._class or self._function.owner
-        function = Function(name, node, self._function, owner)
+        function = Function(name, node.name, node, self._function, owner)
         if self._class is not None:
             self._class.methods.setdefault(node.name, function)
         else:
@@ -121,10 +133,12 @@ class _Reader:
 
     def _begin_loop(self, node: LoopNode) -> Loop:
         self._loop = Loop(node, self._loop, self._function)
+        self._loop.first_call = len(self._function.calls)
         self._function.loops.append(self._loop)
         return self._loop
 
     def _end_loop(self, loop: Loop) -> None:
+        loop.end_call = len(self._function.calls)
         self._loop = loop.outer
 
     def _enter_loop(
@@ -227,9 +241,14 @@ class _Reader:
         said: ast.expr | None = None,
     ) -> None:
         if isinstance(target, ast.Name):
-            line = _last_line(target, value, how)
-            binding = Binding(line, value, how, path, self._within_lines, said)
-            self._function.bindings.setdefault(target.id, []).append(binding)
+            binding = Binding(
+                _last_line(target, value, how), value, how, path, self._within_lines, said
+            )
+            given = self._function.bindings
+            if target.id in given:
+                given[target.id].append(binding)
+            else:
+                given[target.id] = [binding]
         elif isinstance(target, ast.Tuple | ast.List):
             values = value.elts if isinstance(value, ast.Tuple | ast.List) else None
             alike = values is not None and len(values) == len(target.elts) and how == "value"
@@ -260,7 +279,7 @@ class _Reader:
     # Expressions
 
     def _expressions(self, node: ast.AST, parent: ast.AST) -> None:
-        for child in ast.iter_child_nodes(node):
+        for child in parts_of(node):
             if isinstance(child, ast.expr):
                 self._expression(child, parent)
             elif isinstance(child, ast.stmt):
@@ -272,18 +291,18 @@ class _Reader:
         """With a stack of its own: expressions are nested deeper than calls may be."""
         if root.__class__ in _LEAVES:
             return
-        wanted = self._wanted_nodes
+        wanted, leaves = self._wanted_nodes, _LEAVES
         stack: list[tuple[Any, ast.AST]] = [(root, parent)]
         while stack:
             node, parent = stack.pop()
             kind = node.__class__
             if kind in wanted:
                 self._note(node, parent)
-            if kind is ast.Attribute:
-                if node.value.__class__ not in _LEAVES:
-                    stack.append((node.value, node))
-            elif kind is ast.Call:
+            if kind is ast.Call:
                 self._call(node, parent, stack)
+            elif kind is ast.Attribute:
+                if node.value.__class__ not in leaves:
+                    stack.append((node.value, node))
             elif kind in _COMPREHENDS:
                 self._comprehend(node)
             elif kind is ast.Lambda:
@@ -292,8 +311,10 @@ class _Reader:
                 for name in _PARTS[kind]:
                     value = getattr(node, name)
                     if value.__class__ is list:
-                        stack += [(each, node) for each in value if each.__class__ not in _LEAVES]
-                    elif value.__class__ not in _LEAVES:
+                        for each in value:
+                            if each.__class__ not in leaves:
+                                stack.append((each, node))
+                    elif value.__class__ not in leaves:
                         stack.append((value, node))
                 if kind is ast.NamedExpr:
                     self._bind(node.target, node.value, "value")
@@ -301,18 +322,19 @@ class _Reader:
                     self._function.is_generator = True
 
     def _call(self, node: ast.Call, parent: ast.AST, stack: list[tuple[Any, ast.AST]]) -> None:
-        function = node.func
-        if isinstance(function, ast.Attribute):
+        function: Any = node.func
+        kind, leaves = function.__class__, _LEAVES
+        if kind is ast.Attribute:
             name = function.attr
-            if function.value.__class__ not in _LEAVES:
+            if function.value.__class__ not in leaves:
                 stack.append((function.value, function))
-        elif isinstance(function, ast.Name):
+        elif kind is ast.Name:
             name = function.id
         else:
             name = ""
             stack.append((function, node))
-        within = self._function
-        site = Site(node, parent, self._statement, within, self._loop, self._block, name)
+        within, loop = self._function, self._loop
+        site = Site(node, parent, self._statement, within, loop, self._block, name)
         within.calls.append(site)
         within.called.add(name)
         if name in self._wanted_calls:
@@ -321,15 +343,15 @@ class _Reader:
             self._note_ending(name, site)
         if name == "register_buffer":
             self._note_buffer(node)
-        if self._loop is not None:
-            self._loop.calls.append(site)
+        if loop is not None:
+            loop.calls.append(site)
             if name in STEPS:
-                self._loop.has_backward = True
+                loop.has_backward = True
         for each in node.args:
-            if each.__class__ not in _LEAVES:
+            if each.__class__ not in leaves:
                 stack.append((each, node))
         for word in node.keywords:
-            if word.value.__class__ not in _LEAVES:
+            if word.value.__class__ not in leaves:
                 stack.append((word.value, node))
 
     def _note_buffer(self, node: ast.Call) -> None:
@@ -375,9 +397,12 @@ class _Reader:
         self._expression(node.body, node)
 
     def _note(self, node: ast.AST, parent: ast.AST) -> None:
-        statement = self._statement
-        site = Site(node, parent, statement, self._function, self._loop, self._block)
-        self.found.nodes.setdefault(node.__class__, []).append(site)
+        site = Site(node, parent, self._statement, self._function, self._loop, self._block)
+        kind, noted = node.__class__, self._noted
+        if kind in noted:
+            noted[kind].append(site)
+        else:
+            noted[kind] = [site]
 
 
 def _lines(node: ast.expr) -> tuple[int, int]:

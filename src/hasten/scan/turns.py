@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from hasten.scan.heat import bare
 from hasten.scan.look import Look, argument, called_name, is_constant, receiver
@@ -232,6 +233,7 @@ def _is_named_count(node: ast.expr) -> bool:
     return bool(MANY.search(name)) and _may_be_many(name)
 
 
+@lru_cache(maxsize=10_000)
 def _may_be_many(name: str) -> bool:
     return not (FEW_THINGS.search(name) or NO_SAMPLES.search(name) or MOMENTS.search(name))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from hasten.scan.look import Look, called_name
-from hasten.scan.nodes import walk
+from hasten.scan.nodes import parts_of, walk
 from hasten.scan.outline import Binding, Block, Function, Loop
 from hasten.scan.vocabulary import words
 
@@ -167,6 +167,6 @@ def occurrences(root: ast.AST, name: str) -> Iterator[tuple[ast.Name, Above]]:
         if isinstance(node, ast.Name):
             if node.id == name:
                 yield node, above
-        else:
+        elif below := parts_of(node):
             inner = (*above, node)
-            stack += [(child, inner) for child in ast.iter_child_nodes(node)]
+            stack += [(each, inner) for each in below if each.__class__ is not ast.Constant]

@@ -31,11 +31,16 @@ def tensor_parameters(function: Function, outline: Outline) -> frozenset[str]:
     found: set[str] = set()
     if not parameters:
         return frozenset()
+    imports = outline.imports
     for site in function.calls:
         called = site.node.func
         if isinstance(called, ast.Attribute):
+            if called.attr not in ASKED and isinstance(called.value, ast.Name):
+                module = called.value.id
+                if imports.get(module, module) not in vocabulary.TORCH:
+                    continue  # as most calls are: they tell nothing
             shown = _tensors_of(site.node, called, outline)
-        elif isinstance(called, ast.Name) and called.id in outline.imports:
+        elif isinstance(called, ast.Name) and called.id in imports:
             shown = _given_to_torch(site.node, called, outline)
         else:
             continue

@@ -6,9 +6,11 @@ is said to be unknown, and rules are then silent.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from hasten.scan import vocabulary
+from hasten.scan.moves import moves_to_device, of_tensor_method
 from hasten.scan.outline import Binding, Class, Function, Outline
 from hasten.scan.signs import TENSORS, Parameters, by_name, may_give_tensor, of_annotation
 from hasten.scan.trace import last_name, root_name
@@ -21,6 +23,7 @@ from hasten.scan.value import (
     NUMBER,
     TENSOR,
     UNKNOWN,
+    Kind,
     Value,
     Where,
 )
@@ -29,6 +32,8 @@ DEPTH = 24
 """Names that are followed one after the other."""
 MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.", "sklearn.", "cv2.")
 """Functions of these are no methods."""
+OUTWEIGHS: tuple[Kind, ...] = ("array", "frame", "text")
+"""What an operation gives as soon as one of its operands is such, the first of these before all."""
 NUMBERS = ("len", "int", "float", "bool", "abs", "round")
 """Functions of Python that give a number."""
 MODULE_BASES = ("Module", "LightningModule", "PreTrainedModel", "ModuleList", "Sequential")
@@ -47,8 +52,9 @@ class Values:
     def of(self, node: ast.AST | None, function: Function) -> Value:
         if node is None:
             return UNKNOWN
-        if isinstance(node, ast.Constant):
-            return _of_constant(node)
+        find = _FINDERS.get(node.__class__)
+        if find is None:
+            return _of_constant(node) if isinstance(node, ast.Constant) else UNKNOWN
         place = id(node)
         key = place, id(function)
         known = self._known.get(key)
@@ -59,7 +65,7 @@ class Values:
             return UNKNOWN
         following.add(place)
         try:
-            found = self._known[key] = self._find(node, function)
+            found = self._known[key] = find(self, node, function)
         finally:
             following.discard(place)
         return found
@@ -111,6 +117,9 @@ class Values:
         self, name: str, line: int, binding: Binding | None, function: Function
     ) -> bool:
         """Whether the line stands under ``if isinstance(name, Tensor)``."""
+        called = function.called
+        if "isinstance" not in called and "is_tensor" not in called:
+            return False
         asked = self._asked.get(id(function))
         if asked is None:
             asked = self._asked[id(function)] = list(_asked_for_tensors(function))
@@ -262,49 +271,49 @@ class Values:
             return self._outline.classes.get(said.value)
         return self._outline.classes.get(last_name(said))
 
-    def _find(self, node: ast.AST, function: Function) -> Value:
-        match node:
-            case ast.Name():
-                return self.of_name(node.id, node.lineno, function)
-            case ast.Attribute():
-                return self._of_attribute(node, function)
-            case ast.Call():
-                return self._of_call(node, function)
-            case ast.BinOp():
-                return self._of_operation([node.left, node.right], function)
-            case ast.Compare():
-                if any(
-                    isinstance(each, ast.Is | ast.IsNot | ast.In | ast.NotIn) for each in node.ops
-                ):
-                    return NUMBER
-                return self._of_operation([node.left, *node.comparators], function)
-            case ast.UnaryOp():
-                return NUMBER if isinstance(node.op, ast.Not) else self.of(node.operand, function)
-            case ast.BoolOp():
-                return self._of_operation(node.values, function)
-            case ast.Subscript():
-                return self._of_subscript(node, function)
-            case ast.IfExp():
-                found = self.of(node.body, function)
-                return found if found.kind != "unknown" else self.of(node.orelse, function)
-            case ast.List() | ast.Tuple():
-                first = self.of(node.elts[0], function) if node.elts else UNKNOWN
-                return Value("list", first.where, first.kind)
-            case ast.ListComp() | ast.GeneratorExp():
-                each = self.of(node.elt, function)
-                return Value("list", each.where, each.kind)
-            case ast.Dict():
-                held = next((each for each in node.values if each is not None), None)
-                first = self.of(held, function)
-                return Value("dict", first.where, first.kind)
-            case ast.DictComp():
-                each = self.of(node.value, function)
-                return Value("dict", each.where, each.kind)
-            case ast.JoinedStr():
-                return Value("text")
-            case ast.NamedExpr() | ast.Starred() | ast.Await():
-                return self.of(node.value, function)
-        return UNKNOWN
+    def _of_plain_name(self, node: ast.Name, function: Function) -> Value:
+        return self.of_name(node.id, node.lineno, function)
+
+    def _of_binary(self, node: ast.BinOp, function: Function) -> Value:
+        return self._of_operation([node.left, node.right], function)
+
+    def _of_comparison(self, node: ast.Compare, function: Function) -> Value:
+        if any(isinstance(each, ast.Is | ast.IsNot | ast.In | ast.NotIn) for each in node.ops):
+            return NUMBER
+        return self._of_operation([node.left, *node.comparators], function)
+
+    def _of_unary(self, node: ast.UnaryOp, function: Function) -> Value:
+        return NUMBER if isinstance(node.op, ast.Not) else self.of(node.operand, function)
+
+    def _of_choice(self, node: ast.IfExp, function: Function) -> Value:
+        found = self.of(node.body, function)
+        return found if found.kind != "unknown" else self.of(node.orelse, function)
+
+    def _of_row(self, node: ast.List | ast.Tuple, function: Function) -> Value:
+        first = self.of(node.elts[0], function) if node.elts else UNKNOWN
+        return Value("list", first.where, first.kind)
+
+    def _of_comprehension(self, node: ast.ListComp | ast.GeneratorExp, function: Function) -> Value:
+        each = self.of(node.elt, function)
+        return Value("list", each.where, each.kind)
+
+    def _of_dict(self, node: ast.Dict, function: Function) -> Value:
+        held = next((each for each in node.values if each is not None), None)
+        first = self.of(held, function)
+        return Value("dict", first.where, first.kind)
+
+    def _of_dict_comprehension(self, node: ast.DictComp, function: Function) -> Value:
+        each = self.of(node.value, function)
+        return Value("dict", each.where, each.kind)
+
+    def _of_any_or_all(self, node: ast.BoolOp, function: Function) -> Value:
+        return self._of_operation(node.values, function)
+
+    def _of_text(self, node: ast.JoinedStr, function: Function) -> Value:
+        return TEXT
+
+    def _of_inner(self, node: ast.NamedExpr | ast.Starred | ast.Await, function: Function) -> Value:
+        return self.of(node.value, function)
 
     def _of_operation(self, operands: list[ast.expr], function: Function) -> Value:
         found = [self.of(each, function) for each in operands]
@@ -315,10 +324,11 @@ class Values:
                 "device" if "device" in places else "unknown" if "unknown" in places else "host"
             )
             return Value("tensor", where)
-        for kind in ("array", "frame", "text"):
-            if any(each.kind == kind for each in found):
-                return next(each for each in found if each.kind == kind)
-        return NUMBER if all(each.kind == "number" for each in found) else UNKNOWN
+        kinds = [each.kind for each in found]
+        for kind in OUTWEIGHS:
+            if kind in kinds:
+                return found[kinds.index(kind)]
+        return NUMBER if all(kind == "number" for kind in kinds) else UNKNOWN
 
     def _of_subscript(self, node: ast.Subscript, function: Function) -> Value:
         base = self.of(node.value, function)
@@ -377,11 +387,11 @@ class Values:
 
     def _of_call(self, node: ast.Call, function: Function) -> Value:
         called = node.func
-        if isinstance(called, ast.Attribute):
-            known = self._of_method(node, called, function)
+        dotted = self._outline.dotted(called)
+        if isinstance(called, ast.Attribute) and not dotted.startswith(MODULES):
+            known = self._of_method(node, called, dotted, function)
             if known is not None:
                 return known
-        dotted = self._outline.dotted(called)
         named = self._of_named_call(node, dotted, function)
         if named is not None:
             return named
@@ -422,11 +432,10 @@ class Values:
         given = self.of(node.args[0], function) if node.args else UNKNOWN
         return HOST_TENSOR if given.kind == "array" or given == HOST_TENSOR else UNKNOWN
 
-    def _of_method(self, node: ast.Call, called: ast.Attribute, function: Function) -> Value | None:
+    def _of_method(
+        self, node: ast.Call, called: ast.Attribute, dotted: str, function: Function
+    ) -> Value | None:
         """None where the receiver does not tell."""
-        dotted = self._outline.dotted(called)
-        if dotted.startswith(MODULES):
-            return None
         name = called.attr
         base = self.of(called.value, function)
         is_open = base.items == "unknown" and base.kind in ("unknown", "dict")
@@ -447,14 +456,14 @@ class Values:
                 return NUMBER if _draws_number(node, name) else ARRAY
         match base.kind:
             case "tensor":
-                return _of_tensor_method(base, name, node)
+                return of_tensor_method(base, name, node)
             case "batch":
                 if name in ("to", "cuda"):
                     return Value("batch", "device")
                 if name in ("get", "pop"):
                     return Value("tensor", base.where)
                 if name in vocabulary.TENSOR_METHODS and base.where != "host":
-                    return _of_tensor_method(Value("tensor", base.where), name, node)
+                    return of_tensor_method(Value("tensor", base.where), name, node)
                 return None
             case "module":
                 if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "double"):
@@ -760,9 +769,9 @@ def _is_property(function: Function) -> bool:
 
 def _asked_for_tensors(function: Function) -> Iterator[tuple[str, int, int]]:
     """Names with the lines that run only where they are tensors."""
-    if "isinstance" not in function.called and "is_tensor" not in function.called:
-        return
     for site in function.calls:
+        if site.called not in ("isinstance", "is_tensor"):
+            continue
         match site.node:
             case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), kind]):
                 is_asked = last_name(kind) in TENSORS
@@ -817,64 +826,6 @@ def _of_key(held: ast.expr, key: object) -> Value:
     return TENSOR if vocabulary.RESULTS.search(last_name(held)) else UNKNOWN
 
 
-def _of_tensor_method(base: Value, name: str, node: ast.Call) -> Value:
-    if name == "cpu":
-        return HOST_TENSOR
-    if name == "cuda":
-        return DEVICE_TENSOR
-    if name == "to":
-        return _moved(base, node)
-    if name == "numpy":
-        return ARRAY
-    if name in ("item", "size", "dim", "numel", "stride"):
-        return NUMBER
-    if name == "tolist":
-        return Value("list", "host", "number")
-    if name in ("chunk", "split", "unbind"):
-        return Value("list", base.where, "tensor")
-    if name in vocabulary.TENSOR_GIVES_NO_TENSOR or name == "keys":
-        return UNKNOWN
-    return base
-
-
-def _moved(base: Value, node: ast.Call) -> Value:
-    """``.to(...)``: a device, a type, or another tensor."""
-    target = _target(node)
-    if target is None:
-        return base
-    if isinstance(target, ast.Constant) and target.value == "cpu":
-        return HOST_TENSOR
-    return DEVICE_TENSOR if _names_device(target) else base
-
-
-def moves_to_device(node: ast.Call) -> bool:
-    """Whether it is ``x.cuda()`` or ``x.to(device)``, as far as names tell."""
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "cuda":
-        return True
-    target = _target(node)
-    if target is None or (isinstance(target, ast.Constant) and target.value == "cpu"):
-        return False
-    return _names_device(target)
-
-
-def _target(node: ast.Call) -> ast.expr | None:
-    given = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "device")]
-    return given[0] if given else None
-
-
-def _names_device(node: ast.expr) -> bool:
-    match node:
-        case ast.Constant(value=str()) | ast.JoinedStr():
-            return True
-        case ast.Subscript(value=held) | ast.IfExp(body=held):
-            return _names_device(held)
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-            return "device" in name.lower()
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return "dev" in name.lower() or name in ("rank", "local_rank", "gpu", "gpu_id", "cuda")
-    return False
-
-
 def _is_later(binding: Binding, line: int) -> bool:
     return binding.within is None and binding.line >= line
 
@@ -892,3 +843,27 @@ def _latest(bindings: list[Binding], line: int) -> Binding | None:
             if each.line < line:
                 latest = each
     return latest or first
+
+
+_FINDERS: dict[type[ast.AST], Callable[[Values, Any, Function], Value]] = {
+    ast.Name: Values._of_plain_name,
+    ast.Attribute: Values._of_attribute,
+    ast.Call: Values._of_call,
+    ast.BinOp: Values._of_binary,
+    ast.Compare: Values._of_comparison,
+    ast.UnaryOp: Values._of_unary,
+    ast.BoolOp: Values._of_any_or_all,
+    ast.Subscript: Values._of_subscript,
+    ast.IfExp: Values._of_choice,
+    ast.List: Values._of_row,
+    ast.Tuple: Values._of_row,
+    ast.ListComp: Values._of_comprehension,
+    ast.GeneratorExp: Values._of_comprehension,
+    ast.Dict: Values._of_dict,
+    ast.DictComp: Values._of_dict_comprehension,
+    ast.JoinedStr: Values._of_text,
+    ast.NamedExpr: Values._of_inner,
+    ast.Starred: Values._of_inner,
+    ast.Await: Values._of_inner,
+}
+"""By the kind of node; of all others nothing is known."""

@@ -14,8 +14,9 @@ from typing import IO, Any
 
 import msgspec
 
-from hasten.scan.analysis import Rules, analyse_content
+from hasten.scan.analysis import analyse_content
 from hasten.scan.choice import chosen
+from hasten.scan.looking import Rules
 from hasten.scan.reading import UnreadableError, matters, read
 
 LENGTH_BYTES = 8

@@ -197,10 +197,14 @@ class Agent:
                     yield Found(site.node, f"`{look.source(held)}` is a list of rows, each its own")
         elif in_store and _stacks_parts(site):
             yield Found(site.node, f"`{look.source(site.node)}` takes a part out of each step")
-        elif _goes_over_many(site, look) and any(
-            (in_store and (_asks_self(each, site.node) or _draws_one(each, owner)))
-            or _indexes_deque(each, owner)
-            for each in _turn(site.node)
+        elif (
+            (in_store or look.mentions(("deque",)))
+            and _goes_over_many(site, look)
+            and any(
+                (in_store and (_asks_self(each, site.node) or _draws_one(each, owner)))
+                or _indexes_deque(each, owner)
+                for each in _turn(site.node)
+            )
         ):
             yield Found(site.node, f"`{site.function.last_name}` goes through the batch in Python")
 

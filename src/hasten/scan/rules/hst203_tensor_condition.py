@@ -110,10 +110,13 @@ def train(model, loader, optimizer):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        parts = [site.node] if isinstance(site.node, ast.Call) else _parts(site.node.test)
+        if not parts:
+            return
         if site.function.last_name.startswith("test") or called_name(site.parent)[:6] == "assert":
             return
-        for part in [site.node] if isinstance(site.node, ast.Call) else _parts(site.node.test):
-            if _may_be_tensor(part) and self._waits(part, site, look):
+        for part in parts:
+            if self._waits(part, site, look):
                 least = Heat.ONCE if self._reads_each(part, site, look) else None
                 yield Found(
                     part,
@@ -134,10 +137,9 @@ def train(model, loader, optimizer):
     def _waits(self, part: ast.expr, site: Site, look: Look) -> bool:
         if isinstance(part, ast.Compare):
             sides = (part.left, *part.comparators)
-            if any(last_name(each) == "shape" for each in sides):
-                return False
-            if any(map(_is_no_tensor, sides)):
-                return False
+            for each in sides:
+                if last_name(each) == "shape" or _is_no_tensor(each):
+                    return False
             if any(look.value(each, site).kind in ("text", "none", "list") for each in sides):
                 return False
             return any(
@@ -164,15 +166,13 @@ ASKED_OF_TYPES = ("isinstance", "issubclass", "hasattr", "callable")
 """Functions of Python that no tensor comes from."""
 
 
-def _parts(test: ast.expr) -> Iterator[ast.expr]:
-    """What stands between ``and``, ``or`` and ``not``."""
+def _parts(test: ast.expr) -> list[ast.expr]:
+    """What stands between ``and``, ``or`` and ``not``, and may be a tensor."""
     if isinstance(test, ast.BoolOp):
-        for each in test.values:
-            yield from _parts(each)
-    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        yield from _parts(test.operand)
-    else:
-        yield test
+        return [part for each in test.values for part in _parts(each)]
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _parts(test.operand)
+    return [test] if _may_be_tensor(test) else []
 
 
 def _is_size(side: ast.expr, site: Site, look: Look) -> bool:

@@ -18,11 +18,12 @@ from hasten.scan.look import (
     names_in,
     receiver,
 )
+from hasten.scan.moves import moves_to_device
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Function, Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import root_name
-from hasten.scan.values import DEPTH, moves_to_device
+from hasten.scan.values import DEPTH
 from hasten.scan.vocabulary import TENSOR_METHODS, words
 
 MAKERS = ("as_tensor", "tensor")
@@ -213,7 +214,7 @@ class Net(nn.Module):
             return
         if site.parent is site.statement and isinstance(site.statement, ast.Expr):
             return  # of no tensor: that would not change
-        if all(word in look.text for word in TOKENS) or look.draws(site):
+        if all(look.mentions((word,)) for word in TOKENS) or look.draws(site):
             return
         if (
             look.prepares_data(site)

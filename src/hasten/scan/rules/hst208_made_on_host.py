@@ -9,10 +9,10 @@ from hasten.records.scan import Fix, Safety
 from hasten.scan.edits import add_keyword, fix_of, replace, replace_methods, text_of_arguments
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, argument, called_name, keyword, receiver
+from hasten.scan.moves import moves_to_device
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_given, last_name
-from hasten.scan.values import moves_to_device
 from hasten.scan.vocabulary import words
 
 

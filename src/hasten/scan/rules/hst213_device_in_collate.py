@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.scan.look import Look
+from hasten.scan.moves import moves_to_device
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.values import moves_to_device
 
 
 class DeviceInCollate(Rule):

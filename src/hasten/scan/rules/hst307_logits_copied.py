@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.look import Look, called_name
+from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
@@ -27,9 +27,9 @@ class LogitsCopied(Rule):
     )
     risk = "rounding: the division happens earlier"
     effort = "a minute"
+    calls = ("clone",)
     nodes = (ast.Assign,)
-    assigned = (ast.BinOp, ast.Call)
-    mentions = ("logit", "Logit", "LOGIT", "temp", "Temp", "TEMP", "tau", "Tau", "TAU")
+    assigned = (ast.BinOp,)
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -54,13 +54,17 @@ class Loss(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        value = site.node.value
-        if _is_tempered(value):
-            yield Found(site.node, "all scores are copied to divide them by the temperature")
-        elif called_name(value) == "clone" and isinstance(value.func, ast.Attribute):
-            held = value.func.value
-            if isinstance(held, ast.Name) and LOGITS.search(held.id):
-                yield Found(site.node, f"`{held.id}` is copied whole")
+        if isinstance(site.node, ast.Assign):
+            if _is_tempered(site.node.value):
+                yield Found(site.node, "all scores are copied to divide them by the temperature")
+            return
+        held = receiver(site.node)
+        if isinstance(held, ast.Name) and LOGITS.search(held.id) and _is_assigned(site):
+            yield Found(site.statement, f"`{held.id}` is copied whole")
+
+
+def _is_assigned(site: Site) -> bool:
+    return isinstance(site.statement, ast.Assign) and site.statement.value is site.node
 
 
 def _is_tempered(node: ast.expr) -> bool:

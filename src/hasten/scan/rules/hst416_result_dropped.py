@@ -86,7 +86,7 @@ def _is_arithmetic(node: ast.expr) -> bool:
 def _all_drop(name: str, place: int, look: Look) -> bool:
     """Whether no call in this file keeps what stands at that place."""
     for function in look.outline.functions:
-        for site in function.calls:
+        for site in function.calls if name in function.called else ():
             if isinstance(site.node.func, ast.Name) and site.node.func.id == name:
                 statement = site.statement
                 if not isinstance(statement, ast.Assign) or statement.value is not site.node:

@@ -328,9 +328,13 @@ def _takes_segments(loop: Loop, look: Look) -> bool:
         return False
     if any("param" in name or "chunk" in name for name in names_in(over)):
         return False
-    if isinstance(target, ast.Tuple) and any(
-        each.called == "narrow" and set(names(target)) & set(names(each.node))
-        for each in calls_in(loop)
+    if (
+        isinstance(target, ast.Tuple)
+        and "narrow" in loop.function.called
+        and any(
+            each.called == "narrow" and set(names(target)) & set(names(each.node))
+            for each in calls_in(loop)
+        )
     ):
         return True
     return any(_is_of_segment(each.node, loop, look) for each in calls_in(loop))

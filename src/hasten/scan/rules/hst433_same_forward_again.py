@@ -54,11 +54,13 @@ class Solver(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        call = _of_part(site.node.value)
-        takes_part = call is not site.node.value
-        if not isinstance(call, ast.Call) or not call.args:
-            return
-        if not takes_part and (site.block is None or not isinstance(site.block.node, ast.With)):
+        value = site.node.value
+        within = site.block is not None and isinstance(site.block.node, ast.With)
+        if not within and isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+            return  # as of most that are assigned
+        call = _of_part(value)
+        takes_part = call is not value
+        if not isinstance(call, ast.Call) or not call.args or not (takes_part or within):
             return
         if not is_model_call(call, site.function, look):
             return

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import ClassVar
 
 from hasten.scan.look import Look, is_own_attribute
@@ -115,9 +116,14 @@ def _is_same_each_time(call: ast.Call, look: Look) -> bool:
     if isinstance(called, ast.Name) and _is_fixed(call):
         return _makes_table(called.id, look)
     name = last_name(called)
-    if WINDOW.match(name):
+    if _is_window(name):
         return look.dotted(called).startswith(MODULES)
     return name[:1].isupper() and bool(TRANSFORM.match(look.dotted(called)))
+
+
+@lru_cache(maxsize=10_000)
+def _is_window(name: str) -> bool:
+    return WINDOW.match(name) is not None
 
 
 def _made(node: ast.expr) -> ast.Call | None:

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, keyword, receiver
+from hasten.scan.moves import moves_to_device
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
 from hasten.scan.trace import last_name
-from hasten.scan.values import moves_to_device
 
 MODEL = re.compile(
     r"model|net|module|backbone|encoder|decoder|generator|discriminator|critic", re.I

@@ -92,12 +92,20 @@ def _rename_import(node: ast.ImportFrom, look: Look) -> Fix | None:
         look.lines.edit(start + written.start(1), start + written.end(1), "torch.amp")
     ]
     for each in node.names:
-        for used, above in occurrences(look.outline.tree, each.asname or each.name):
-            call = above[-1]
+        for used, call in _uses(each.asname or each.name, look):
             if not isinstance(call, ast.Call) or call.func is not used:
                 return None
             edits.append(_name_device(call, written[2], each.name, look))
     return fix_of("safe", ABOUT, *edits)
+
+
+def _uses(name: str, look: Look) -> Iterator[tuple[ast.Name, ast.AST]]:
+    """With what each stands in, the last first. Most statements are not looked into: the name is
+    not in their text."""
+    for statement in reversed(look.outline.tree.body):
+        if name in look.lines.of(statement):
+            for used, above in occurrences(statement, name):
+                yield used, above[-1]
 
 
 def _name_device(call: ast.Call, device: str, name: str, look: Look) -> Edit | None:
