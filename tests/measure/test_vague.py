@@ -89,6 +89,17 @@ def test_a_large_gradient_that_is_not_sure_decides_over_a_small_one_that_was() -
     assert unsure(found, 2) == [True, True], "the one that did not move is as loose as the other"
 
 
+def test_a_weight_may_get_its_first_gradient_in_a_later_step() -> None:
+    """As the first of two factors of which the second begins at zero."""
+    without = {"weight": torch.ones(2, 2)}
+    found = vague(without, UPDATES, gradients(0.0, 0.0), gradients(1e-3, 1.0))
+    for _ in range(2):  # what one run has met in its later steps is not there when the next begins
+        turned(found, without)
+        turned(found, gradients(0.0, 0.0), number=2)
+        turned(found, gradients(1.7e-3, 1.0007), number=3)
+    assert unsure(found, 3) == [True, False]
+
+
 def test_a_gradient_of_nothing_at_all_is_sure() -> None:
     """An update of decay alone, as of an embedding that no row named, is to be equal."""
     found = vague(gradients(0.0, 1.0), UPDATES)

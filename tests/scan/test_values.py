@@ -577,3 +577,22 @@ class Step(Base):
         self.register_buffer("table", torch.zeros(3))
 """
     assert value_of(text) == value
+
+
+@pytest.mark.parametrize("order", [("first", "second"), ("second", "first")])
+def test_functions_that_call_each_other_are_the_same_in_any_order(order: tuple[str, str]) -> None:
+    text = """
+import torch
+def even(n, x):
+    return odd(n, x) if n else torch.zeros(3, device="cuda")
+def odd(n, x):
+    return even(n - 1, x)
+def step(x):
+    first = even(3, x)
+    second = odd(3, x)
+"""
+    found = outline(ast.parse(text), (), ())
+    values, function = Values(found), found.functions[-1]
+    for name in order:
+        binding = function.bindings[name][-1]
+        assert values.of(binding.value, function) == Value("tensor", "device")

@@ -54,26 +54,15 @@ def test_a_parameter_that_is_no_further_from_the_truth_is_excused_and_no_other(
 
 
 def test_what_the_baseline_is_off_from_the_truth_is_allowed_as_rounding_is() -> None:
-    size, caused = {"only": 1.0}, 0.2 + EPSILON
-    for error, counted in ((1.0, 1.0), (1.5, 1.5), (1e6, TRUSTED * caused)):
+    size, caused = {"only": 1.0}, 0.5 + EPSILON
+    for error, counted in ((1.0, 1.0), (3.0, 3.0), (1e6, TRUSTED * caused)):
         limit = ALLOWED * (caused + counted)
         given_truth = replace(
-            norms({"only": limit}, size=size, sensitivity={"only": 0.2}),
+            norms({"only": limit}, size=size, sensitivity={"only": 0.5}),
             baseline_error={"only": error},
             candidate_error={"only": 2e6},
         )
         assert excess(given_truth).share == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(
-    ("moved", "apart", "passes"),
-    [(0.3, 1.9, True), (0.3, 2.1, False), (0.2, 0.39, True), (0.2, 0.41, False)],
-)
-def test_a_gradient_without_a_sure_direction_is_held_to_its_size(
-    moved: float, apart: float, passes: bool
-) -> None:
-    used = excess(norms({"only": apart}, size={"only": 1.0}, sensitivity={"only": moved}))
-    assert (used.share <= 1) == passes
 
 
 def test_a_truth_that_is_not_a_number_allows_nothing() -> None:
@@ -102,13 +91,13 @@ def test_what_a_perturbation_of_the_weights_causes_is_allowed() -> None:
 
 def test_twice_the_perturbation_and_the_floor_is_the_exact_limit() -> None:
     size = {"only": 1.0}
-    limit = ALLOWED * (0.2 + EPSILON + 0.25)
+    limit = ALLOWED * (0.5 + EPSILON + 0.25)
     for difference, share in ((limit, 1.0), (2 * limit, 2.0)):
         used = excess(
             norms(
                 {"only": difference},
                 size=size,
-                sensitivity={"only": 0.2},
+                sensitivity={"only": 0.5},
                 resolution={"only": 0.25},
             )
         )

@@ -36,8 +36,6 @@ class VagueUpdates:
         self._epsilon = epsilon
         self._moved: dict[tuple[int, str], Tensor] = {}
         """The furthest in any run, up to each step."""
-        self._size: dict[str, Tensor] = {}
-        """The largest gradient of the base up to the step of this run."""
         self.unsure: dict[str, dict[str, Tensor]] = {}
         """By the keys of updates and by name: which numbers have no sure sign, so far."""
 
@@ -59,14 +57,13 @@ class VagueUpdates:
     def _has_no_sure_sign(self, name: str, base: Tensor, found: Tensor, number: int) -> Tensor:
         """An update weighs all gradients so far, each by its size: a large one that is sure
         outweighs later ones, and one that is not sure outweighs what was small and sure."""
-        moved = (found - base).abs()
-        for known in (self._moved.get((number, name)), self._moved.get((number - 1, name))):
-            moved = moved if known is None else torch.maximum(moved, known)
+        moved, size = (found - base).abs(), base.abs()
+        for earlier in range(1, number + 1):
+            if (known := self._moved.get((earlier, name))) is not None:
+                moved = torch.maximum(moved, known)
+            if (gradient := self._base[f"gradients {earlier}"].get(name)) is not None:
+                size = torch.maximum(size, gradient.abs())
         self._moved[number, name] = moved
-        size = base.abs()
-        if number > 1:
-            size = torch.maximum(size, self._size[name])
-        self._size[name] = size
         usual = moved.square().mean().sqrt()  # three runs may happen to move a number by little
         # What is zero and stays so has no gradient, as a row that no batch looks up; what is zero
         # by chance alone is as unsure as any other.

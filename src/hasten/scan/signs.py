@@ -45,9 +45,14 @@ class Parameters:
                 return found
             if not _mentions_tensor(argument.annotation):
                 return TENSOR if name in self.tensor_parameters(function) else by_name(name)
-        elif _is_number_unless_given(name, function):
-            return NUMBER
         named = by_name(name)
+        if (
+            argument.annotation is None
+            and named.kind != "tensor"
+            and _is_number_unless_given(name, function)
+            and name not in self.tensor_parameters(function)
+        ):
+            return NUMBER
         if named.kind not in ("unknown", "tensor"):
             return named
         given = self._of_arguments(name, function, values)

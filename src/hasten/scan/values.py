@@ -30,6 +30,8 @@ from hasten.scan.value import (
 
 DEPTH = 24
 """Names that are followed one after the other."""
+WHOLE = DEPTH + 2
+"""Further in than anything is followed: nothing was cut off."""
 MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.", "sklearn.", "cv2.")
 """Functions of these are no methods."""
 OUTWEIGHS: tuple[Kind, ...] = ("array", "frame", "text")
@@ -45,7 +47,13 @@ class Values:
     def __init__(self, outline: Outline) -> None:
         self._outline = outline
         self._known: dict[tuple[int, int], Value] = {}
-        self._following: set[int] = set()
+        self._following: dict[int, int] = {}
+        """What is being worked out, by place, and how many others are around it."""
+        self._passing: dict[tuple[int, int], tuple[Value, int]] = {}
+        """What holds while the outermost is worked out: it was cut off where it led back to what is
+        around it, and asked for by itself it may come to more. With how far out it led."""
+        self._cut = WHOLE
+        """How far out what was just worked out led back."""
         self._asked: dict[int, list[tuple[str, int, int]]] = {}
         self.parameters = Parameters(outline)
 
@@ -61,13 +69,28 @@ class Values:
         if known is not None:
             return known
         following = self._following
-        if place in following or len(following) > DEPTH:
+        depth = len(following)
+        if depth and key in self._passing:
+            known, cut = self._passing[key]
+            self._cut = min(self._cut, cut)
+            return known
+        if place in following or depth > DEPTH:
+            self._cut = min(self._cut, following.get(place, 0))
             return UNKNOWN
-        following.add(place)
+        around, self._cut = self._cut, WHOLE
+        following[place] = depth
         try:
-            found = self._known[key] = find(self, node, function)
+            found = find(self, node, function)
         finally:
-            following.discard(place)
+            del following[place]
+        if self._cut >= depth:
+            self._known[key] = found
+            self._cut = around
+        else:
+            self._passing[key] = found, self._cut
+            self._cut = min(around, self._cut)
+        if not depth:
+            self._passing.clear()
         return found
 
     def is_module(self, owner: Class) -> bool:

@@ -10,10 +10,6 @@ A candidate may differ by twice the sum, for each parameter.
 Each parameter also gets a floor, its share of the perturbation of the whole norm: a gradient that
 is zero but for rounding, as of a bias before BatchNorm, has nothing else to be measured against.
 
-A gradient that a perturbation moves by a good part of itself, as those of a training in which
-roundings grow from step to step, is held to its size alone: three perturbations do not tell how far
-the next one would move it, and two such gradients may point in any two directions.
-
 A parameter that differs by more is excused where the truth is known and the candidate is no further
 from it than the baseline.
 """
@@ -25,11 +21,6 @@ from dataclasses import dataclass, field
 ALLOWED = 2.0
 EPSILON = 1e-5
 """Relative perturbation of the weights that stands for reordered fp32 sums."""
-
-LOOSE = 0.25
-"""The part of itself that a perturbation moves a gradient by which has no sure direction. In
-channels-last networks that are right, such ones differed by up to 1.8 times what three
-perturbations had caused."""
 
 TRUSTED = 10.0
 """How many times what a perturbation causes the baseline's own error may count for. One that is
@@ -86,8 +77,6 @@ def below_floor(size: Mapping[str, float], epsilon: float = EPSILON) -> set[str]
 
 def _rounding(norms: Norms, name: str, floor: float) -> float:
     caused = norms.sensitivity[name] + floor + norms.resolution[name]
-    if norms.sensitivity[name] > LOOSE * norms.size[name]:
-        caused = max(caused, norms.size[name])
     return caused + min(norms.baseline_error.get(name, 0.0), TRUSTED * caused)
 
 

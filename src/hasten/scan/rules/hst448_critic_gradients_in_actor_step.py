@@ -16,7 +16,7 @@ ACTS = re.compile(r"(^|_)(actor|act|policy|pi|gen|generator|g)(_|$)|netG", re.IG
 JUDGES = re.compile(
     r"(^|_)(critics?|d|disc|discr|discriminator|cri|q_?f(unc)?|q_?net(work)?)\d*(_\w+)?$|netD"
 )
-FROZEN = re.compile(r"requires_grad_?\b|freez|frozen")
+FROZEN = re.compile(r"requires_grad_?\b|freez|frozen", re.IGNORECASE)
 """Where somebody sees to it which weights have gradients."""
 
 
@@ -112,13 +112,16 @@ class Agent:
 
 def _trains_actor(back: Site, look: Look) -> bool:
     """Whether the next step of an optimizer is the actor's alone."""
-    line = back.node.lineno
-    steps = (each for each in optimizer_steps(back.function, look) if each.node.lineno > line)
+    steps = (each for each in optimizer_steps(back.function, look) if _place(each) > _place(back))
     after = next(steps, None)
     if after is None or after.loop is not back.loop:
         return False
     stepped = [name.lower() for name in names_in(after.node.func)]
     return any(map(ACTS.search, stepped)) and not any(map(JUDGES.search, stepped))
+
+
+def _place(site: Site) -> tuple[int, int]:
+    return site.node.lineno, site.node.col_offset
 
 
 def _asked_critic(loss: ast.expr, function: Function) -> ast.Call | None:
