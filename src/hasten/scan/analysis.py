@@ -342,15 +342,9 @@ def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
     function, named = site.function, found.named
     callee = _callee(call.func, function, found)
     callees = [] if callee is None else [callee]
+    handed = [*call.args, *[word.value for word in call.keywords]] if call.keywords else call.args
     given: Any
-    for given in call.args:
-        if given.__class__ is ast.Name:
-            if given.id in named:
-                callees.append(("name", given.id))
-        elif given.__class__ is ast.Attribute and _is_own_method(given, function):
-            callees.append(("self", given.attr))
-    for word in call.keywords:
-        given = word.value
+    for given in handed:
         if given.__class__ is ast.Name:
             if given.id in named:
                 callees.append(("name", given.id))

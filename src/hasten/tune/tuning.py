@@ -77,6 +77,18 @@ class Tuning:
             self._control = measure_noise(self._lab, NAIVE, self._course.tell)
             self._course.learn(self._control)
             self._floor = noise_floor(self._control)
+        self._settler = Settler(
+            self._lab,
+            self._prover(self._seed + 1),
+            self._described.rungs,
+            noise_floor=self._floor,
+            parity_s=SEARCH_TIMES * self._search_s,
+            aim=self._aim,
+            watch=self._watch,
+            course=self._course,
+            journal=self._journal,
+            learnt=self._learnt,
+        )
 
     def prove_again(self) -> Evidence | None:
         """The recipe that was made of the same task here, if it still holds; none where there is
@@ -89,7 +101,7 @@ class Tuning:
             return None
         self._course.enter("proving")
         self._course.tell("proving the recipe again that was made of this task here")
-        settled = self._settler().settle(earlier.plan, earlier.worth, earlier.curves)
+        settled = self._settler.settle(earlier.plan, earlier.worth, earlier.curves)
         return proven_again(earlier, self._control, settled, self._watch.spent())
 
     def diagnose(self) -> Sequence[Finding]:
@@ -126,7 +138,7 @@ class Tuning:
 
     def settle(self, plan: Plan) -> Settled | None:
         """Prove it from another seed, weigh its parts, confirm it in fresh processes."""
-        return self._settler().settle(plan) if plan != NAIVE else None
+        return self._settler.settle(plan) if plan != NAIVE else None
 
     def conclude(self, search: Search, settled: Settled | None) -> Evidence:
         return evidence_of(
@@ -162,20 +174,6 @@ class Tuning:
         """The recipe and its evidence; the journal has served."""
         write_outcome(self._out, evidence, self._described.schema, self._note)
         self._journal.end()
-
-    def _settler(self) -> Settler:
-        return Settler(
-            self._lab,
-            self._prover(self._seed + 1),
-            self._described.rungs,
-            noise_floor=self._floor,
-            parity_s=SEARCH_TIMES * self._search_s,
-            aim=self._aim,
-            watch=self._watch,
-            course=self._course,
-            journal=self._journal,
-            learnt=self._learnt,
-        )
 
     def _prover(self, seed: int) -> Prover:
         return Prover(self._lab, self._described.traits, seed, self._described.offers)
