@@ -127,7 +127,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("task", nargs="*", default=TASKS)
     parser.add_argument("--minutes", type=float, default=2.0, help="for each search")
-    parser.add_argument("--pairs", type=int, default=6, help="of fresh processes, for each claim")
+    parser.add_argument("--pairs", type=int, default=15, help="of fresh processes, for each claim")
     parser.add_argument("--keep", type=Path, help="a folder for what tune writes, by task")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--commit", default="", help="where there is no history to ask")

@@ -310,6 +310,25 @@ def test_without_time_the_rest_is_said_to_be_untried(world: MakeWorld) -> None:
     assert here.compared == []
 
 
+def test_what_is_slow_to_prepare_has_half_of_what_is_left_and_more_with_more_minutes(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = world(speed=by_parts(a=2.0))
+    limits = []
+
+    def arms(plan: Plan, limit_s: float = 0.0, **_: object) -> list[PretendedArm]:
+        limits.append(limit_s)
+        if "slow" in plan.parts:
+            raise WorkerFailure(Failed(kind="hung", what=f"No answer in {limit_s:.0f} s."))
+        return [PretendedArm(plan, None)]
+
+    monkeypatch.setattr(here, "arms", arms)
+    search = here.search(offer("a"), replace(offer("slow"), slow_to_prepare=True))
+    assert rows(search) == [("a", "kept"), ("slow", "out_of_time")]
+    assert search.trials[-1].why == "No answer in 50 s. With more --minutes it has longer."
+    assert limits[1] > here.seconds_left, "what is not may go beyond"
+
+
 def test_what_an_earlier_search_has_tried_is_not_tried_again(world: MakeWorld) -> None:
     first = world(speed=by_parts(a=1.5, c=2.0))
     stopped = first.search(offer("a"), offer("b")).trials

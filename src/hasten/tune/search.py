@@ -27,7 +27,10 @@ from hasten.tune.prove import Prover
 from hasten.tune.rivals import Rivals, Terms
 
 GRACE_S = 60.0
-"""What warming up, such as compiling, may take beyond the time of the search."""
+"""What warming up may take beyond the time of the search."""
+SLOW_SHARE = 0.5
+"""Of the time that is left, for what is slow to prepare, such as compiling: its proof prepares it
+once more."""
 MOST_TRIES = 2
 """Of one change. What did not pay may pay on top of another: half the precision, and channels-last
 becomes the faster layout. So the trials grow with the number of changes, and no faster."""
@@ -85,6 +88,7 @@ class Search:
         self._note = note
         self._known = known
         self._aim = aim
+        self._slow = {each.technique for each in offers if each.slow_to_prepare}
         self._tried: dict[str, list[Trial]] = {}
         # Many candidates give many chances to win by luck: each gets its share of the error.
         tried = [each for each in offers if each.rung is not Rung.CHANGES_TRAINING]
@@ -234,12 +238,12 @@ class Search:
             trial = self._judge(candidate, plan, tell, smaller)
         except WorkerFailure as failure:
             self._rivals.end()  # the incumbent may be the one that failed: begin it anew
-            return self._failed(candidate, failure.failed)
+            return self._failed(candidate, failure.failed, slow=self._is_slow(plan))
         self._rivals.part(won=trial.outcome == "kept")
         return trial
 
     def _judge(self, candidate: Candidate, plan: Plan, tell: Tell, smaller: bool) -> Trial:
-        met = self._rivals.meet(self.plan, plan, self._terms(smaller))
+        met = self._rivals.meet(self.plan, plan, self._terms(plan, smaller))
         if (fallback := met.fell_back()) is not None:  # what was timed was then another plan
             return self._lost(candidate, met.applied, fallback)
         comparison = met.comparison
@@ -265,13 +269,13 @@ class Search:
         tell(f"comparing the steps of {candidate.words()} with naive ones")
         return self._prove(trial, plan)
 
-    def _terms(self, smaller: bool) -> Terms:
+    def _terms(self, plan: Plan, smaller: bool) -> Terms:
         return Terms(
             seed=len(self.trials),
             confidence=self._confidence,
             margin=self._noise_floor - 1,
             limit_s=LOOKS_S[0] if smaller else min(max(self._left_s(), LOOKS_S[0]), LOOKS_S[-1]),
-            warm_limit_s=self._warm_limit_s(),
+            warm_limit_s=self._warm_limit_s(plan),
         )
 
     def _by_its_peak(self, peak: int, smaller: bool) -> tuple[Outcome, str]:
@@ -302,18 +306,25 @@ class Search:
             applied=applied,
         )
 
-    def _failed(self, candidate: Candidate, failed: Failed) -> Trial:
+    def _failed(self, candidate: Candidate, failed: Failed, *, slow: bool) -> Trial:
         outcome: Outcome = "out_of_memory" if failed.kind == "out_of_memory" else "failed"
+        why = failed.what
+        if slow and failed.kind == "hung":
+            outcome, why = "out_of_time", f"{why} With more --minutes it has longer."
         return Trial(
             candidate=candidate,
             on=self.plan,
             outcome=outcome,
-            why=failed.what,
+            why=why,
             detail=failed.detail,
         )
 
-    def _warm_limit_s(self) -> float:
-        return self._left_s() + GRACE_S
+    def _is_slow(self, plan: Plan) -> bool:
+        return not self._slow.isdisjoint(plan.parts)
+
+    def _warm_limit_s(self, plan: Plan) -> float:
+        left_s = self._left_s()
+        return SLOW_SHARE * left_s if self._is_slow(plan) else left_s + GRACE_S
 
     def _left_s(self) -> float:
         return max(self._deadline - time.monotonic(), 0.0)
