@@ -95,7 +95,7 @@ def test_what_does_not_come_back_is_ended_and_says_where_it_stood(
     technique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = iter([5.0])
-    monkeypatch.setattr(Search, "_warm_limit_s", lambda self, plan: next(limits, 200.0))
+    monkeypatch.setattr(Search, "_warm_limit_s", lambda self, candidate: next(limits, 200.0))
     trial, harmless = _search(technique)
     assert trial.outcome == "failed"
     assert "gave no answer" in trial.why

@@ -11,7 +11,7 @@ from hasten.measure import messages, numerics
 from hasten.measure.cutting import Step
 from hasten.measure.digests import digest_state
 from hasten.measure.numerics import Ran
-from hasten.records.plan import NAIVE, Plan
+from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.runtime.run import Run
 from hasten.stats.yardstick import Norms, excess
 from hasten.task.digest import digest
@@ -35,8 +35,15 @@ def _run(plan: Plan = NAIVE, dtype: torch.dtype = torch.float32, **options: obje
     return Run(Pipeline.from_task(task), plan)
 
 
-def _trace(run: Run, path: Path, role: str, reduction: str = "mean") -> messages.Reply:
-    request = messages.Trace(path=str(path), role=role, reduction=reduction)  # type: ignore[arg-type]
+def _trace(
+    run: Run, path: Path, role: str, reduction: str = "mean", rung: Rung = Rung.ROUNDING
+) -> messages.Reply:
+    request = messages.Trace(
+        path=str(path),
+        role=role,  # type: ignore[arg-type]
+        rung=rung,
+        reduction=reduction,  # type: ignore[arg-type]
+    )
     return numerics.trace(run, request)
 
 
@@ -50,6 +57,28 @@ def test_the_naive_run_against_itself_is_bitwise_equal(tmp_path: Path) -> None:
     assert candidate.end == baseline.end
     assert candidate.losses == baseline.losses
     assert all(value == 0 for q in candidate.quantities.values() for value in q.norms.values())
+
+
+def test_what_is_to_be_equal_to_the_bit_is_run_twice_and_no_oftener(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, really = [], numerics._run_steps
+
+    def counted(run: Run, *rest: Any, **more: Any) -> Ran:
+        runs.append(run)
+        return really(run, *rest, **more)
+
+    monkeypatch.setattr(numerics, "_run_steps", counted)
+    baseline = _trace(_run(), tmp_path / "t", "baseline", rung=Rung.BITWISE)
+    assert len(runs) == 2
+    assert isinstance(baseline, messages.BaselineTraced)
+    assert baseline.repeats
+    wrong = _run()
+    _turn_updates(wrong, "3.bias")
+    for run, unequal in ((_run(), ""), (wrong, "updates 1 of 3.bias")):
+        candidate = _trace(run, tmp_path / "t", "candidate", rung=Rung.BITWISE)
+        assert isinstance(candidate, messages.CandidateTraced)
+        assert candidate.first_unequal == unequal
 
 
 def test_steps_with_two_ragged_micro_batches_take_turns_over_an_epochs_end(tmp_path: Path) -> None:

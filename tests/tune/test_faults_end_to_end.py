@@ -41,7 +41,7 @@ def limit_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def limited(self: Search, candidate: Any, *rest: Any) -> Trial:
         limit_s = HANG_S if candidate.technique in HANGING else 120.0
-        monkeypatch.setattr(Search, "_warm_limit_s", lambda self, plan: limit_s)
+        monkeypatch.setattr(Search, "_warm_limit_s", lambda self, candidate: limit_s)
         return really(self, candidate, *rest)
 
     monkeypatch.setattr(Search, "_try", limited)

@@ -254,6 +254,8 @@ class Trace(Request, frozen=True, kw_only=True):
     path: str
     role: Literal["baseline", "candidate"]
     """The baseline writes the trace and measures its own sensitivity, the candidate compares."""
+    rung: Rung
+    """What is to be equal to the bit needs no sensitivity."""
     reduction: Reduction
     """How the loss combines rows: "mean" and "sum" may be split, the others may not."""
     epoch: int | None = None
@@ -278,7 +280,8 @@ class BaselineTraced(Reply, frozen=True, kw_only=True):
     """After each step: learning rates of all groups, and how often each scheduler stepped."""
     loss_sensitivity: tuple[float, ...]
     quantities: dict[str, Sensitivity]
-    """By "gradients 1", "updates 1", "buffers 1", "gradients 2", ..."""
+    """By "gradients 1", "updates 1", "buffers 1", "gradients 2", ...; none, as of losses, where
+    all is to be equal to the bit."""
     epsilon: float
     repeats: bool
     """Whether the baseline, run twice, gave the same bits."""

@@ -2,8 +2,9 @@
 
 The steps lie at the beginning of an epoch and around its end (measure.cutting), so that code for
 whole batches, for partial ones, for accumulation and for what happens between epochs is all in the
-trace. The baseline also runs twice (does it repeat itself?), with its weights perturbed (how far
-does rounding move it?) and in fp64 where the model can (which side is nearer to the truth?).
+trace. The baseline also runs twice (does it repeat itself?), and where not every bit is to be equal
+with its weights perturbed (how far does rounding move it?) and in fp64, if the model can (which
+side is nearer to the truth?).
 
 Limits: a difference that begins after these steps is not seen.
 """
@@ -31,6 +32,7 @@ from hasten.measure.messages import (
     Trace,
 )
 from hasten.measure.vague import VagueUpdates, difference
+from hasten.records.plan import Rung
 from hasten.runtime.memory import free_bytes
 from hasten.runtime.run import Run
 from hasten.runtime.snapshot import Snapshot
@@ -59,6 +61,17 @@ class Ran:
     quantities: Quantities
 
 
+@dataclass(frozen=True)
+class Sensed:
+    """How far rounding moves a baseline."""
+
+    losses: tuple[float, ...]
+    quantities: dict[str, Sensitivity]
+    kept: dict[str, Quantities]
+    """What a candidate is compared with, beside the baseline itself: how far it is in fp64, and
+    which numbers have no sure sign."""
+
+
 def trace(run: Run, request: Trace) -> BaselineTraced | CandidateTraced:
     found, path = cut(run, request.reduction, request.epoch), Path(request.path)
     home = _home(run, len(found.steps))
@@ -68,7 +81,7 @@ def trace(run: Run, request: Trace) -> BaselineTraced | CandidateTraced:
 
     def traced(home: torch.device) -> BaselineTraced | CandidateTraced:
         if request.role == "baseline":
-            return _trace_baseline(run, found, path, start, home)
+            return _trace_baseline(run, found, path, start, home, request.rung)
         return _trace_candidate(run, found, path, home)
 
     try:
@@ -203,23 +216,44 @@ def _step(run: Run, pieces: list[tuple[Any, float]]) -> float:
 
 
 def _trace_baseline(
-    run: Run, found: Cut, path: Path, start: Snapshot, home: torch.device
+    run: Run, found: Cut, path: Path, start: Snapshot, home: torch.device, rung: Rung
 ) -> BaselineTraced:
     ran = _run_steps(run, found.steps, home)
-    base = ran.quantities
     end = digest_state(run.pipeline)
     start.restore()
     again = _run_steps(run, found.steps, home)
     repeats = ran.losses == again.losses and digest_state(run.pipeline) == end
+    if rung is Rung.BITWISE:
+        sensed = Sensed((), {}, {})
+    else:
+        sensed = _sense(run, found.steps, start, home, ran, again)
+    _save(path, ran.losses, {"base": ran.quantities, **sensed.kept})
+    return BaselineTraced(
+        losses=tuple(ran.losses),
+        schedule=tuple(ran.schedule),
+        loss_sensitivity=sensed.losses,
+        quantities=sensed.quantities,
+        epsilon=_epsilon(run.model),
+        repeats=repeats,
+        end=end,
+        steps=tuple(len(step.pieces) for step in found.steps),
+        epoch=found.epoch,
+    )
+
+
+def _sense(
+    run: Run, steps: list[Step], start: Snapshot, home: torch.device, ran: Ran, again: Ran
+) -> Sensed:
+    """``again`` is the same run once more; it is used up."""
+    base, epsilon = ran.quantities, _epsilon(run.model)
     itself = _differences(again.quantities, base)
     moved, loss_moved = [itself], [_loss_differences(again.losses, ran.losses)]
     again.quantities.clear()
-    epsilon = _epsilon(run.model)
     vague = VagueUpdates(base, epsilon)
     for probe in range(PROBES):
         start.restore()
         _perturb(run.model, probe)
-        probed = _run_steps(run, found.steps, home, vague)
+        probed = _run_steps(run, steps, home, vague)
         moved.append(_differences(probed.quantities, base, vague.unsure))
         loss_moved.append(_loss_differences(probed.losses, ran.losses))
         probed.quantities.clear()
@@ -228,18 +262,15 @@ def _trace_baseline(
     del vague  # what it has learnt is large
     start.restore()
     try:
-        exact = _run_in_fp64(run, found.steps, home, base)
+        exact = _run_in_fp64(run, steps, home, base)
     except torch.OutOfMemoryError:
         for part in (*base.values(), *unsure.values()):
             part.update({name: each.to(HOST) for name, each in part.items()})
         start.restore()
-        exact = _run_in_fp64(run, found.steps, HOST, base)
-    _save(path, ran.losses, {"base": base, "exact": exact, "unsure": unsure})
-    return BaselineTraced(
-        losses=tuple(ran.losses),
-        schedule=tuple(ran.schedule),
+        exact = _run_in_fp64(run, steps, HOST, base)
+    return Sensed(
         # One number has few chances to move: what moved an earlier loss may move this one.
-        loss_sensitivity=tuple(accumulate(map(max, zip(*loss_moved, strict=True)), max)),
+        losses=tuple(accumulate(map(max, zip(*loss_moved, strict=True)), max)),
         quantities={
             key: Sensitivity(
                 size={name: _norm(tensor) for name, tensor in tensors.items()},
@@ -250,11 +281,7 @@ def _trace_baseline(
             )
             for key, tensors in base.items()
         },
-        epsilon=epsilon,
-        repeats=repeats,
-        end=end,
-        steps=tuple(len(step.pieces) for step in found.steps),
-        epoch=found.epoch,
+        kept={"exact": exact, "unsure": unsure},
     )
 
 

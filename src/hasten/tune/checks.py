@@ -100,15 +100,22 @@ def check_resuming(
     return Check(name="resume", verdict="refuted", why=why)
 
 
+def check_repeating(naive: messages.BaselineTraced) -> Check | None:
+    """What speaks against any claim to every bit, whatever the plan; None for nothing."""
+    if naive.repeats:
+        return None
+    why = "the naive training does not repeat itself to the bit, so nothing can equal it"
+    return check_of(Rung.BITWISE, "not_proven", why)
+
+
 def check_bitwise(
     naive: messages.BaselineTraced, plan: messages.CandidateTraced, draws: bool = False
 ) -> Check:
     """Losses, gradients and updates of each step, and the whole state after the last."""
+    if (restless := check_repeating(naive)) is not None:
+        return restless
     if plan.did_not_run:
         return check_of(Rung.BITWISE, "not_proven", f"in the proof, {plan.did_not_run[0]}")
-    if not naive.repeats:
-        why = "the naive training does not repeat itself to the bit, so nothing can equal it"
-        return check_of(Rung.BITWISE, "not_proven", why)
     other = _another_course(naive, plan)
     if other:
         return check_of(Rung.BITWISE, "refuted", other)

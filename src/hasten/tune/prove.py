@@ -21,6 +21,7 @@ from hasten.tune.checks import (
     check_bitwise,
     check_data_digests,
     check_of,
+    check_repeating,
     check_resuming,
     check_rounding,
     check_start,
@@ -131,6 +132,9 @@ class Prover:
             yield check_data_digests(self._data[data_s], digested, in_full=changes_data)
         if not has_rung:
             return
+        if rung is Rung.BITWISE and (restless := check_repeating(self._traced[rung])) is not None:
+            yield restless  # and the plan need not be run
+            return
         started = worker.ask(self._request(judged, rung), messages.Started)
         lost = [each for each in started.applied if each.outcome != "done"]
         if lost:
@@ -195,7 +199,9 @@ class Prover:
     def _trace(self, rung: Rung, role: Literal["baseline", "candidate"]) -> messages.Trace:
         path = self._lab.folder / f"trace-{self.seed}-{rung}.safetensors"
         epoch = self._traced[rung].epoch if role == "candidate" else None
-        return messages.Trace(path=str(path), role=role, reduction=self._reduction, epoch=epoch)
+        return messages.Trace(
+            path=str(path), role=role, rung=rung, reduction=self._reduction, epoch=epoch
+        )
 
 
 def _digest_data(worker: Worker, limit_s: float) -> messages.DataDigested:

@@ -238,12 +238,12 @@ class Search:
             trial = self._judge(candidate, plan, tell, smaller)
         except WorkerFailure as failure:
             self._rivals.end()  # the incumbent may be the one that failed: begin it anew
-            return self._failed(candidate, failure.failed, slow=self._is_slow(plan))
+            return self._failed(candidate, failure.failed)
         self._rivals.part(won=trial.outcome == "kept")
         return trial
 
     def _judge(self, candidate: Candidate, plan: Plan, tell: Tell, smaller: bool) -> Trial:
-        met = self._rivals.meet(self.plan, plan, self._terms(plan, smaller))
+        met = self._rivals.meet(self.plan, plan, self._terms(candidate, smaller))
         if (fallback := met.fell_back()) is not None:  # what was timed was then another plan
             return self._lost(candidate, met.applied, fallback)
         comparison = met.comparison
@@ -269,13 +269,13 @@ class Search:
         tell(f"comparing the steps of {candidate.words()} with naive ones")
         return self._prove(trial, plan)
 
-    def _terms(self, plan: Plan, smaller: bool) -> Terms:
+    def _terms(self, candidate: Candidate, smaller: bool) -> Terms:
         return Terms(
             seed=len(self.trials),
             confidence=self._confidence,
             margin=self._noise_floor - 1,
             limit_s=LOOKS_S[0] if smaller else min(max(self._left_s(), LOOKS_S[0]), LOOKS_S[-1]),
-            warm_limit_s=self._warm_limit_s(plan),
+            warm_limit_s=self._warm_limit_s(candidate),
         )
 
     def _by_its_peak(self, peak: int, smaller: bool) -> tuple[Outcome, str]:
@@ -306,10 +306,10 @@ class Search:
             applied=applied,
         )
 
-    def _failed(self, candidate: Candidate, failed: Failed, *, slow: bool) -> Trial:
+    def _failed(self, candidate: Candidate, failed: Failed) -> Trial:
         outcome: Outcome = "out_of_memory" if failed.kind == "out_of_memory" else "failed"
         why = failed.what
-        if slow and failed.kind == "hung":
+        if self._is_slow(candidate) and failed.kind == "hung":
             outcome, why = "out_of_time", f"{why} With more --minutes it has longer."
         return Trial(
             candidate=candidate,
@@ -319,12 +319,12 @@ class Search:
             detail=failed.detail,
         )
 
-    def _is_slow(self, plan: Plan) -> bool:
-        return not self._slow.isdisjoint(plan.parts)
+    def _is_slow(self, candidate: Candidate) -> bool:
+        return not self._slow.isdisjoint((candidate.technique, *candidate.along))
 
-    def _warm_limit_s(self, plan: Plan) -> float:
+    def _warm_limit_s(self, candidate: Candidate) -> float:
         left_s = self._left_s()
-        return SLOW_SHARE * left_s if self._is_slow(plan) else left_s + GRACE_S
+        return SLOW_SHARE * left_s if self._is_slow(candidate) else left_s + GRACE_S
 
     def _left_s(self) -> float:
         return max(self._deadline - time.monotonic(), 0.0)
