@@ -282,6 +282,28 @@ def test_memory_near_its_end_is_a_finding_without_a_gain() -> None:
     assert "memory-peak" not in codes(diagnosed(parts(step, memory=roomy), device=GPU))
 
 
+@pytest.mark.parametrize(
+    ("kernel_ms", "faults", "share"),
+    [(4.0, 2000.0, 0.4), (4.0, 100.0, 0.05), (4.0, 90.0, None), (0.4, 2000.0, None)],
+)
+def test_memory_that_the_kernel_clears_in_each_step_is_found_on_the_cpu(
+    kernel_ms: float, faults: float, share: float | None
+) -> None:
+    """And no more is put down to it than the faults explain."""
+    profiled = parts(phases(forward=6.0, backward=4.0))
+    measurement = msgspec.structs.replace(
+        profiled.measurement, kernel_s=kernel_ms / 1e3, page_faults=faults
+    )
+    profiled = msgspec.structs.replace(profiled, measurement=measurement)
+    assert "page-faults" not in codes(diagnosed(profiled, device=GPU))
+    found = codes(diagnosed(profiled, device=CPU))
+    if share is None:
+        assert "page-faults" not in found
+    else:
+        assert found["page-faults"].bound == pytest.approx(1 / (1 - share))
+        assert f"{faults:,.0f} pages" in found["page-faults"].title
+
+
 def test_every_code_that_a_bundled_technique_answers_is_one_that_can_be_found() -> None:
     answered = {code for each in registry.all_techniques() for code in each.answers}
     known = {
@@ -291,6 +313,7 @@ def test_every_code_that_a_bundled_technique_answers_is_one_that_can_be_found() 
         "sync-bound",
         "launch-bound",
         "host-bound",
+        "page-faults",
         "eager-model",
         "unfused-attention",
         "recurrent",

@@ -48,6 +48,7 @@ WHERE_IT_APPLIES: list[tuple[str, RawPart, str]] = [
     ("fused_optimizer", {}, "perceptron"),
     ("fused_optimizer", {"implementation": "foreach"}, "language"),
     ("gradient_accumulation", {}, "perceptron"),
+    ("kept_memory", {}, "perceptron"),
     ("late_readings", {}, "perceptron"),
     ("loader_workers", {"workers": 1}, "perceptron"),
     ("memory_format", {}, "convolutions"),

@@ -226,6 +226,7 @@ def test_techniques_are_listed_in_the_order_in_which_they_compose() -> None:
         "overlapped_transfer",
         "weight_initialization",
         "convolution_search",
+        "kept_memory",
         "memory_format",
         "polish",
         "recurrent_state",

@@ -31,6 +31,7 @@ BITWISE: Parts = [
     ("activation_checkpointing", {"keep": "nothing"}),
     ("activation_checkpointing", {"keep": "products"}),
     ("batched_loader", {}),
+    ("kept_memory", {}),
     ("late_readings", {}),
     ("late_readings", {"every": 2, "slots": 1}),
     ("loader_workers", {"workers": 1}),

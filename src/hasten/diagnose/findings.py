@@ -28,6 +28,7 @@ def find(
         _of_the_optimizer(parts, shares, task_place),
         _of_syncs(parts, shares, in_model),
         *_of_the_host(parts, shares, in_model),
+        _of_the_kernel(parts, shares, device, in_model),
         *_of_the_model(parts, shares, model, in_model),
         *_of_ceilings(parts, shares, in_model),
         _of_memory(parts, device, in_model),
@@ -109,6 +110,26 @@ def _of_the_host(parts: ProfileParts, shares: Shares, place: Place | None) -> li
             place,
         ),
     ]
+
+
+def _of_the_kernel(
+    parts: ProfileParts, shares: Shares, device: Device, place: Place | None
+) -> Finding | None:
+    """Its threads may work at the same time: the share is the most that it can be."""
+    measured = parts.measurement
+    clearing_s = min(
+        measured.kernel_s, thresholds.FAULT_S * measured.page_faults, shares.step_s / 2
+    )
+    return _finding(
+        "page-faults",
+        f"in the kernel for {measured.page_faults:,.0f} pages of memory that the steps before had "
+        "given back",
+        "Let the allocator keep memory from step to step.",
+        clearing_s / shares.step_s if device.kind == "cpu" else 0.0,
+        thresholds.KERNEL_SHARE,
+        shares.step_s,
+        place,
+    )
 
 
 def _of_the_model(

@@ -12,6 +12,11 @@ SYNC_SHARE = 0.03
 """A reading that comes some steps later costs nothing at all."""
 OPTIMIZER_SHARE = 0.05
 """A fused update takes about a third of the time of a loop over parameters."""
+KERNEL_SHARE = 0.05
+"""Memory that is kept is not cleared again, and keeping it costs no time."""
+FAULT_S = 5e-6
+"""What a page fault takes the kernel at most: 2 to 3 microseconds were seen, of 4 KiB on two busy
+cores. What it does beyond that is something else."""
 MODEL_SHARE = 0.15
 """Beyond its products. Compiling takes seconds to minutes, and rarely removes all of it."""
 IDLE_SHARE = 0.10

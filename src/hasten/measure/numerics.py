@@ -218,6 +218,7 @@ def _step(run: Run, pieces: list[tuple[Any, float]]) -> float:
 def _trace_baseline(
     run: Run, found: Cut, path: Path, start: Snapshot, home: torch.device, rung: Rung
 ) -> BaselineTraced:
+    epsilon = _epsilon(run.model)
     ran = _run_steps(run, found.steps, home)
     end = digest_state(run.pipeline)
     start.restore()
@@ -226,14 +227,14 @@ def _trace_baseline(
     if rung is Rung.BITWISE:
         sensed = Sensed((), {}, {})
     else:
-        sensed = _sense(run, found.steps, start, home, ran, again)
+        sensed = _sense(run, found.steps, start, home, ran, again, epsilon)
     _save(path, ran.losses, {"base": ran.quantities, **sensed.kept})
     return BaselineTraced(
         losses=tuple(ran.losses),
         schedule=tuple(ran.schedule),
         loss_sensitivity=sensed.losses,
         quantities=sensed.quantities,
-        epsilon=_epsilon(run.model),
+        epsilon=epsilon,
         repeats=repeats,
         end=end,
         steps=tuple(len(step.pieces) for step in found.steps),
@@ -242,10 +243,16 @@ def _trace_baseline(
 
 
 def _sense(
-    run: Run, steps: list[Step], start: Snapshot, home: torch.device, ran: Ran, again: Ran
+    run: Run,
+    steps: list[Step],
+    start: Snapshot,
+    home: torch.device,
+    ran: Ran,
+    again: Ran,
+    epsilon: float,
 ) -> Sensed:
-    """``again`` is the same run once more; it is used up."""
-    base, epsilon = ran.quantities, _epsilon(run.model)
+    """``again`` is the same run once more; it is used up. The model is left in fp64."""
+    base = ran.quantities
     itself = _differences(again.quantities, base)
     moved, loss_moved = [itself], [_loss_differences(again.losses, ran.losses)]
     again.quantities.clear()

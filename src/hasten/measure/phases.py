@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from hasten.host.kernel import kernel_work
 from hasten.measure.blocks import warm
 from hasten.measure.marks import Marks, marks_for, wait_for
 from hasten.measure.ranges import PARTS, Method, wrapped_parts
@@ -45,13 +46,17 @@ def measure_phases(run: Run, source: Iterator[Any], steps: int) -> Measurement:
     step_s = warm(run, source, WARM)
     count = min(steps, max(FEWEST, int(ENOUGH_S / max(step_s, 1e-9))))
     marks = marks_for(run.pipeline.device, expected=MARKS * count + 1)
+    before = kernel_work()
     marked = mark_steps(run, source, count, marks)
+    after = kernel_work()
     return Measurement(
         steps=phases_of(marked.names, marks.spans()),
         rows=tuple(marked.rows),
         losses=tuple(float(loss.detach()) for loss in marked.losses),
         first_batch_s=first_batch_s,
         first_step_s=first_step_s,
+        kernel_s=(after.seconds - before.seconds) / count,
+        page_faults=(after.faults - before.faults) / count,
         memory=read_memory(),
     )
 

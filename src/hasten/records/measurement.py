@@ -43,6 +43,11 @@ class Measurement(Record, frozen=True, kw_only=True):
     first_batch_s: float = 0.0
     first_step_s: float
     """Of the first optimizer step, until the device has done it; its batch is not counted."""
+    kernel_s: float = 0.0
+    """Of a step, that threads of the process together spent in the kernel."""
+    page_faults: float = 0.0
+    """Of a step: pages of memory that were touched for the first time since the kernel gave them
+    out."""
     memory: Memory
 
     def typical_step(self) -> Phases:

@@ -22,6 +22,7 @@ from hasten.techniques.compile import CompileTechnique
 from hasten.techniques.convolution_search import ConvolutionSearchTechnique
 from hasten.techniques.fused_optimizer import FusedOptimizerTechnique
 from hasten.techniques.gradient_accumulation import GradientAccumulationTechnique
+from hasten.techniques.kept_memory import KeptMemoryTechnique
 from hasten.techniques.late_readings import LateReadingsTechnique
 from hasten.techniques.loader_workers import LoaderWorkersTechnique
 from hasten.techniques.matmul_precision import MatmulPrecisionTechnique
@@ -75,6 +76,7 @@ BUNDLED: tuple[type[Technique[Any]], ...] = (
     ConvolutionSearchTechnique,
     FusedOptimizerTechnique,
     GradientAccumulationTechnique,
+    KeptMemoryTechnique,
     LateReadingsTechnique,
     LoaderWorkersTechnique,
     MatmulPrecisionTechnique,
