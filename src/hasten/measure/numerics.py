@@ -224,11 +224,11 @@ def _trace_baseline(
     start.restore()
     again = _run_steps(run, found.steps, home)
     repeats = ran.losses == again.losses and digest_state(run.pipeline) == end
-    if rung is Rung.BITWISE:
-        sensed = Sensed((), {}, {})
-    else:
+    sensed = Sensed((), {}, {})
+    if rung is not Rung.BITWISE:
         sensed = _sense(run, found.steps, start, home, ran, again, epsilon)
-    _save(path, ran.losses, {"base": ran.quantities, **sensed.kept})
+    if repeats or rung is not Rung.BITWISE:  # else there is nothing to be equal to
+        _save(path, ran.losses, {"base": ran.quantities, **sensed.kept})
     return BaselineTraced(
         losses=tuple(ran.losses),
         schedule=tuple(ran.schedule),
