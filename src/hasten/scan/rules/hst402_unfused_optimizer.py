@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.edits import add_keyword, fix_of
+from hasten.scan.arguments import add_keyword
+from hasten.scan.edits import fix_of
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, argument, called_name, keyword
 from hasten.scan.outline import Site
