@@ -70,6 +70,8 @@ class Rule(ABC):
     waits: ClassVar[bool] = False
     """Whether what it finds keeps the host waiting for the device. To remove one of the waits of a
     loop gains nothing while another is left: they are fixed all or none."""
+    silent_in: ClassVar[tuple[str, ...]] = ()
+    """Patterns of files in which it says nothing, as of tests, for whose speed nobody waits."""
     needs_torch: ClassVar[bool] = True
     """Whether it speaks only in files that import torch."""
     examples: ClassVar[tuple[str, ...]]
