@@ -1,12 +1,18 @@
 """Fixes that are only shown, since something else is needed or not known."""
 
+from pathlib import Path
+
 import pytest
+from projects import put
 
 from hasten.records.scan import CodeFinding
 from hasten.scan.analysis import analyse
+from hasten.scan.fix import fix
 from hasten.scan.link import Tree
 from hasten.scan.looking import Rules
 from hasten.scan.registry import all_rules
+from hasten.scan.scan import scan
+from hasten.scan.settings import Project
 
 RULES = {rule.code: rule for rule in all_rules()}
 
@@ -107,3 +113,63 @@ def {name}(model, volume):
 )
 def test_between_whole_volumes_memory_is_not_kept_unasked(name: str, expected: str) -> None:
     assert safety(only("HST301", volumes=VOLUMES.format(name=name))) == expected
+
+
+PREDICT = """\
+import torch
+
+class Trainer:
+    def predict(self, loader):
+        self.model.eval()
+        return [self.model(x).cpu() for x in loader]
+"""
+FLOW = """\
+import torch
+{imported}
+
+class Flow(torch.nn.Module):
+    def forward(self, x):
+        return self.moved(x)
+
+    def moved(self, x):
+        {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "body", "expected"),
+    [
+        ("", "return x - torch.autograd.grad(self.energy(x), x)[0]", "display"),
+        ("from torch.autograd import grad", "return x - grad(self.energy(x), x)[0]", "display"),
+        ("from mine import grad", "return grad(self.energy(x), x)[0]", "unsafe"),
+        ("", "with torch.enable_grad(): return torch.autograd.grad(self.energy(x), x)", "unsafe"),
+        ("", "return self.energy(x)", "unsafe"),
+    ],
+)
+def test_gradients_are_not_stopped_where_a_model_takes_them(
+    imported: str, body: str, expected: str
+) -> None:
+    found = findings("HST406", train=PREDICT, model=FLOW.format(imported=imported, body=body))
+    assert {safety(each) for each in found if each.path == "train.py"} == {expected}
+    (told,) = {each.fix.about for each in found if each.fix is not None}
+    assert ("`Flow.forward` (model.py:5)" in told) == (expected == "display")
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("train.py", ["HST402", "HST406"]),
+        ("latest/train.py", ["HST402", "HST406"]),
+        ("test_net.py", ["HST406"]),
+        ("package/tests/train.py", []),
+        ("package/testing/cases.py", []),
+        ("conftest.py", []),
+    ],
+)
+def test_tests_need_not_be_fast(name: str, codes: list[str], tmp_path: Path) -> None:
+    text = FUSED.format(before="net.cuda()") + PREDICT.replace("import torch\n", "")
+    put(tmp_path / name, text)
+    report = scan([tmp_path], Project(tmp_path))
+    assert [each for each in report.summary.codes if each in ("HST402", "HST406")] == codes
+    made = fix([tmp_path], Project(tmp_path), unsafe=True, write=False).fixed
+    assert sorted({each.code for each in made} & {"HST402", "HST406"}) == codes

@@ -72,6 +72,9 @@ class Rule(ABC):
     loop gains nothing while another is left: they are fixed all or none."""
     silent_in: ClassVar[tuple[str, ...]] = ()
     """Patterns of files in which it says nothing, as of tests, for whose speed nobody waits."""
+    stops_gradients: ClassVar[bool] = False
+    """Whether its fix lets a model run without gradients: it is not made where a model of the
+    same tree takes some in its forward pass."""
     needs_torch: ClassVar[bool] = True
     """Whether it speaks only in files that import torch."""
     examples: ClassVar[tuple[str, ...]]
