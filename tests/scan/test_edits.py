@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
 from hasten.records.scan import Edit
+from hasten.scan.arguments import add_keyword, insert_into_call, take_over_argument
 from hasten.scan.edits import (
     add_import,
-    add_keyword,
-    insert_into_call,
     insert_line_after,
     insert_line_before,
     remove_statement,
@@ -73,6 +72,58 @@ def with_keyword(text: str) -> str:
 )
 def test_a_keyword_is_put_behind_the_last_argument(before: str, after: str) -> None:
     assert with_keyword(before) == after
+
+
+LONG = "a" * 90
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"xyz = f({LONG})", f"xyz = f({LONG},\n        k=v)"),
+        (f"\tx = f({LONG}, b)", f"\tx = f({LONG}, b,\n\t      k=v)"),
+        (f"x = f(\n    {LONG}, b\n)", f"x = f(\n    {LONG}, b,\n    k=v\n)"),
+        (f"x = f(\r\n    b, {LONG}\r\n)", f"x = f(\r\n    b, {LONG},\r\n    k=v\r\n)"),
+        (f"x = f(b,\n      {LONG}c)", f"x = f(b,\n      {LONG}c,\n      k=v)"),
+        (f"x = f({LONG},)", f"x = f({LONG},\n      k=v,)"),
+        (f"x = f({LONG})\n# {LONG}{LONG}", f"x = f({LONG}, k=v)\n# {LONG}{LONG}"),
+    ],
+)
+def test_a_keyword_has_a_line_of_its_own_where_there_is_no_room(before: str, after: str) -> None:
+    text = f"if a:\n{before}" if before.startswith("\t") else before
+    expected = f"if a:\n{after}" if before.startswith("\t") else after
+    assert with_keyword(text) == expected
+    ast.parse(expected)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = f(a).to(v)", "x = f(a, k=v)"),
+        ("x = f().to(\n    v\n)", "x = f(k=v)"),
+        ("x = f(a, b).to(\n    v\n)", "x = f(\n    a, b, k=v\n)"),
+        ("x = f(a).to(\n    v,\n).b", "x = f(\n    a, k=v\n).b"),
+        ("x = f(a,).to(\n    v), c", "x = f(\n    a, k=v,), c"),
+        ("x = f(\n    a\n).to(v)", "x = f(\n    a, k=v\n)"),
+        ("x = f(\n    a,\n).to(\n    v\n)", "x = f(\n    a,\n    k=v,\n)"),
+        (f"x = f({LONG}).to(v)", f"x = f({LONG}, k=v)"),
+        (f"x = f({LONG}).to(\n    v\n)", f"x = f(\n    {LONG}, k=v\n)"),
+        (f"x=f({LONG}).to(\n        v\n)", f"x=f(\n        {LONG},\n        k=v\n)"),
+        (f"x = f(\n    {LONG}cd\n).to(v)", f"x = f(\n    {LONG}cd,\n    k=v\n)"),
+    ],
+)
+def test_an_argument_of_a_method_is_taken_over_with_its_lines(before: str, after: str) -> None:
+    tree = ast.parse(before)
+    made, method = first_call(tree), first_call(tree, ".to")
+    assert edited(before, *take_over_argument(Lines(before), made, method, "k", "v")) == after
+    ast.parse(after)
+
+
+def test_an_argument_with_a_comment_on_it_is_not_taken_over() -> None:
+    text = "x = f(a).to(\n    v  # why\n)"
+    tree = ast.parse(text)
+    edits = take_over_argument(Lines(text), first_call(tree), first_call(tree, ".to"), "k", "v")
+    assert None in edits
 
 
 @pytest.mark.parametrize("text", ["f(k=1)", "f(**options)", "f(b for b in c)"])
@@ -256,6 +307,20 @@ def test_a_statement_goes_with_its_line() -> None:
     assert edited(text, remove_statement(Lines(text), body[1], body)) == (
         "a\n\n  # above\n# below\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("try:\n    f()\n\n    # on b\n    b\nfinally: c", "try:\n    # on b\n    b\nfinally: c"),
+        ("if x:  # y\n    f()\n\n\n    b\n", "if x:  # y\n    b\n"),
+        ("if x:\n    # why\n    f()\n\n    b\n", "if x:\n    # why\n\n    b\n"),
+        ("if x:\n\n    f()\n\n    b\n", "if x:\n\n    b\n"),
+    ],
+)  # fmt: skip
+def test_no_block_begins_with_an_empty_line_that_was_left(before: str, after: str) -> None:
+    body = ast.parse(before).body[0].body  # type: ignore[attr-defined]
+    assert edited(before, remove_statement(Lines(before), body[0], body)) == after
 
 
 def test_an_elif_is_no_place_for_a_line() -> None:

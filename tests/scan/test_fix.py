@@ -237,10 +237,10 @@ def told(loss):
 def tell(loss):
     print(told(loss))
 
-def train(model, loader, optimizer, device="cuda"):
+def train(model, loader, optimizer):
     total = 0.0
     for x, y in loader:
-        loss = model(x, y)
+        loss = model(x.cuda(non_blocking=True), y)
         loss.backward()
         optimizer.step()
         total += loss.item()

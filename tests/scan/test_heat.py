@@ -40,6 +40,22 @@ def fit(model, x, epochs):
     assert heat_of_loop(text) == Heat.STEP
 
 
+@pytest.mark.parametrize(
+    ("inside", "heat"),
+    [
+        ("for minibatch in parts: work(minibatch)", Heat.EPOCH),
+        ("for part in parts:\n            for batch in part: work(batch)", Heat.EPOCH),
+        ("for part in parts: work(part)", Heat.STEP),
+        ("model(parts)\n        for batch in parts: work(batch)", Heat.STEP),
+    ],
+)
+def test_a_loop_that_counts_steps_and_goes_over_batches_in_each_is_one_of_epochs(
+    inside: str, heat: Heat
+) -> None:
+    text = f"def fit(model, parts):\n    for step in range(9):\n        {inside}\n"
+    assert heat_of_loop(text, 0) == heat
+
+
 def test_a_loop_that_runs_a_model_is_one_of_steps() -> None:
     text = """
 def sample(model, x, times):

@@ -29,13 +29,16 @@ def fixed(text: str) -> Fixed:
 
 
 def loop(inside: str, *, before: str = "total = 0.0", after: str = "return total / 3") -> str:
-    """A training that runs on a device that is named."""
+    """A training in a file that says itself which device it runs on."""
     lines = ["    " * 2 + line for line in inside.splitlines()]
     return "\n".join(
         [
             "import torch",
             "",
-            "def train(model, loader, optimizer, device='cuda'):",
+            "device = torch.device('cuda')",
+            "scale = torch.ones(3, device=device)",
+            "",
+            "def train(model, loader, optimizer):",
             *("    " + line for line in before.splitlines()),
             "    for x, y in loader:",
             "        loss = model(x, y)",
@@ -180,19 +183,75 @@ def test_what_could_be_seen_is_not_fixed(inside: str, before: str, after: str) -
 )
 def test_a_loop_that_an_error_may_leave_is_not_fixed(around: str) -> None:
     lines = loop("total += loss.item()", after="").splitlines()
-    inner = "\n".join("    " + line[4:] for line in lines[4:] if line.strip())
+    start = lines.index("    total = 0.0") + 1
+    inner = "\n".join("    " + line[4:] for line in lines[start:] if line.strip())
     body = around.format(inner).splitlines()
-    text = "\n".join([*lines[:4], *("    " + line for line in body), "    return total", ""])
+    text = "\n".join([*lines[:start], *("    " + line for line in body), "    return total", ""])
     ast.parse(text)
     assert look({PATH: text})
     assert fixed(text).texts == {}
 
 
-def test_a_device_that_may_lack_double_makes_it_unsafe() -> None:
-    text = loop("total += loss.item()")
+CHOSEN = "torch.device('cuda')"
+
+
+@pytest.mark.parametrize(
+    ("device", "safety"),
+    [
+        ("torch.device('cuda' if torch.cuda.is_available() else 'cpu')", "safe"),
+        ("'cuda:1'", "safe"),
+        ("f'cuda:{number}'", "safe"),
+        ("'cuda:%d' % number", "safe"),
+        ("torch.device('cpu')", "unsafe"),
+        ("torch.device('cuda' if torch.cuda.is_available() else 'mps')", "unsafe"),
+        ("torch.device(args.device)", "unsafe"),
+        ("args.device", "unsafe"),
+        ("best_device()", "unsafe"),
+        ("None", "unsafe"),
+    ],
+)
+def test_a_device_that_may_lack_double_makes_it_unsafe(device: str, safety: Safety) -> None:
+    assert safeties(loop("total += loss.item()").replace(CHOSEN, device)) == {safety}
+
+
+@pytest.mark.parametrize(
+    ("body", "safety"),
+    [
+        ("model.cuda()", "safe"),
+        ("if flags.cuda:\n    model.cuda()", "safe"),
+        ("its_device = next(model.parameters()).device\nmodel.to(its_device)", "safe"),
+        ("its_device = model.settings.device\nmodel.to(its_device)", "unsafe"),
+        ("def move(model, device):\n    model.to(device)", "unsafe"),
+        ("def move(model, device='cuda'):\n    model.to(device)", "unsafe"),
+        ("model.to(flags.device)", "unsafe"),
+        ("device = 'cuda'\nif flags.mac:\n    device = best()\nmodel.to(device)", "unsafe"),
+        ("class Net:\n    def move(self, x):\n        return x.to(self.device)", "unsafe"),
+    ],
+)
+def test_all_devices_of_a_file_count(body: str, safety: Safety) -> None:
+    assert safeties(f"{loop('total += loss.item()')}\n{body}\n") == {safety}
+
+
+def test_an_attribute_tells_by_all_that_it_is_given() -> None:
+    text = """\
+import torch
+
+class Trainer:
+    def __init__(self, loader):
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+
+    def train(self, model, loader, optimizer):
+        total = 0.0
+        for x, y in loader:
+            loss = model(x.to(self.device), y)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        return total
+"""
     assert safeties(text) == {"safe"}
-    assert safeties(text.replace("'cuda'", "None")) == {"unsafe"}
-    assert safeties(text.replace("'cuda'", "'cuda' or 'mps'")) == {"unsafe"}
+    given = text + "\n    def on(self, device):\n        self.device = device\n"
+    assert safeties(given) == {"unsafe"}
 
 
 @pytest.mark.parametrize(
@@ -287,11 +346,35 @@ def test_a_list_of_a_loop_over_a_generator_without_end_is_unsafe(over: str) -> N
     assert safeties(text.replace("while True", "for _ in loader")) == {"safe"}
 
 
+REPEATED = """\
+import torch
+
+def update(model, data, optimizer, repeat):
+    losses = []
+    for step in range(repeat):
+        for minibatch in data.split(64):
+            loss = model(minibatch).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+"""
+
+
+def test_the_name_of_what_counts_repeats_makes_no_difference() -> None:
+    (named,) = fixed(REPEATED).texts.values()
+    (nameless,) = fixed(REPEATED.replace("step in", "_ in")).texts.values()
+    assert named.replace("step in", "_ in") == nameless
+    assert safeties(REPEATED) == safeties(REPEATED.replace("step in", "_ in")) == {"safe"}
+
+
 def list_loop(inside: str, *, before: str = "losses = []", head: str = "") -> str:
     text = loop(inside, before=before, after="return losses")
     return text.replace("loss = model(x, y)", head) if head else text
 
 
+ONE_BY_ONE = "losses.extend([float(each) for each in losses_on_device])"
+AT_ONCE = "if losses_on_device:\n    losses += torch.stack(losses_on_device).tolist()"
 LOSS = "loss = torch.nn.functional.mse_loss(model(x), y)"
 
 
@@ -304,6 +387,8 @@ LOSS = "loss = torch.nn.functional.mse_loss(model(x), y)"
         (LOSS, "total += loss.detach() / 2", "loss.detach()"),
         ("loss = model(x, y) + 1", "", "loss.detach()"),
         ("loss = model(x, y).mean()", "", "loss.detach()"),
+        ("loss = -(model(x) * y).mean()", "", "loss.detach()"),
+        ("loss = +model(x, y)", "", "loss.detach().clone()"),
         ("loss = model(x, y)", "", "loss.detach().clone()"),
         ("loss = criterion(model(x), y)", "", "loss.detach().clone()"),
         (LOSS + "\n        loss /= 2", "", "loss.detach().clone()"),
@@ -345,8 +430,31 @@ def test_a_list_is_filled_after_the_loop() -> None:
     assert text == loop(
         "losses_on_device.append(loss.detach())",
         before="losses = []\nlosses_on_device = []",
-        after="losses.extend([float(each) for each in losses_on_device])\nreturn losses",
+        after=f"{AT_ONCE}\nreturn losses",
     ).replace("loss = model(x, y)", LOSS)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "loss = model(x, y)",
+        "loss = torch.sum(model(x), 0)",
+        LOSS.replace("y)", "y, reduction='none')"),
+        LOSS + "\n        if len(x) > 3:\n            loss = model(x).reshape(1)",
+        "for k in range(2):\n            loss = torch.sum(model[k](x.cuda(k), y))",
+    ],
+)
+def test_a_list_is_read_one_by_one_where_it_may_be_no_row_of_numbers(head: str) -> None:
+    (text,) = fixed(list_loop("losses.append(loss.item())", head=head)).texts.values()
+    assert ONE_BY_ONE in text
+
+
+def test_a_list_is_read_at_once_by_the_name_that_torch_has() -> None:
+    text = list_loop("losses.append(loss.item())", head="loss = model(x).mean()")
+    (named,) = fixed(text.replace("import torch", "import torch as th")).texts.values()
+    assert "losses += th.stack(losses_on_device).tolist()" in named
+    (nameless,) = fixed(text.replace("import torch", "from torch import nn")).texts.values()
+    assert ONE_BY_ONE in nameless
 
 
 def test_what_is_asked_of_a_list_is_asked_of_the_other_one() -> None:
@@ -363,7 +471,7 @@ if len(losses) == 1000:
     assert after == loop(
         renamed,
         before="losses: List[float] = []\nlosses_on_device: List[torch.Tensor] = []",
-        after="losses.extend([float(each) for each in losses_on_device])\nreturn losses",
+        after=f"{AT_ONCE}\nreturn losses",
     ).replace("loss = model(x, y)", LOSS)
 
 
@@ -384,7 +492,7 @@ def test_a_name_in_a_text_and_in_an_f_string_is_not_guessed() -> None:
 
 
 def typed(text: str) -> str:
-    return text.replace("optimizer, device='cuda')", "optimizer, device: str = 'cuda') -> float")
+    return text.replace("optimizer):", "optimizer) -> float:")
 
 
 @pytest.mark.parametrize(
@@ -629,6 +737,6 @@ def train(model, loader, optimizer, epochs, device="cuda"):
 """
     (after,) = fixed(text).texts.values()
     assert safeties(text) == {"unsafe"}
-    assert "losses.extend(" in after
+    assert "losses += torch.stack(" in after
     for batches, epochs in ((0, 1), (2, 1), (3, 9)):
         assert repr(run(after, batches, epochs)) == repr(run(text, batches, epochs))

@@ -14,6 +14,7 @@ import msgspec
 
 from hasten.records.scan import Fix
 from hasten.scan.comments import Ignored, ignored_in, statements_at
+from hasten.scan.gradients import takes_them_in_forward
 from hasten.scan.heat import OUTSIDE, Heat, bare, trains
 from hasten.scan.look import Look
 from hasten.scan.looking import Asked, Places, Rules
@@ -87,6 +88,8 @@ class Defined(msgspec.Struct, frozen=True, array_like=True):
     is_generator: bool = False
     trains: bool = False
     """Whether it goes back through a model, and not in a loop of its own."""
+    takes_gradients: bool = False
+    """Whether it is a forward pass that fails where no gradients are recorded."""
     owner: str = ""
     bases: tuple[str, ...] = ()
 
@@ -291,6 +294,7 @@ def _defined(function: Function, look: Look, has_torch: bool) -> Defined:
         is_seldom=is_seldom,
         is_generator=function.is_generator,
         trains=trains(function),
+        takes_gradients=takes_them_in_forward(function, look),
         owner=owner.name if owner else "",
         bases=tuple(base.rpartition(".")[2] for base in owner.bases) if owner else (),
     )

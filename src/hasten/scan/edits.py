@@ -41,51 +41,11 @@ def insert_after(lines: Lines, node: ast.AST, text: str) -> Edit:
     return lines.edit(lines.end(node), lines.end(node), text)
 
 
-def add_keyword(lines: Lines, call: ast.Call, name: str, value: str) -> Edit | None:
-    """Behind the last argument; on a line of its own where that one has a line and a comma.
-
-    None where it is given already, or may be: by ``**options``."""
-    if any(word.arg in (name, None) for word in call.keywords):
-        return None
-    arguments = [*call.args, *call.keywords]
-    closing = lines.end(call) - 1
-    if lines.text[closing] != ")":
-        return None  # before Python 3.12 a tree does not tell where the parts of an f-string stand
-    if not arguments:
-        return lines.edit(closing, closing, f"{name}={value}")
-    last = max(arguments, key=lines.end)
-    if isinstance(last, ast.GeneratorExp) and lines.end(last) == closing + 1:
-        return None  # its parentheses are those of the call
-    end, comma = lines.end(last), None
-    for offset, sign in _signs(lines.text, end, closing):
-        if sign == ")":
-            end = offset + 1
-        else:
-            comma = offset
-    indentation = lines.indentation(lines.start(last))
-    if comma is not None and indentation is not None and lines.line_end(comma) < closing:
-        line_end = lines.line_end(comma)
-        return lines.edit(line_end, line_end, f"{lines.newline(comma)}{indentation}{name}={value},")
-    return lines.edit(end, end, f", {name}={value}")
-
-
-def insert_into_call(lines: Lines, call: ast.Call, text: str) -> Edit:
-    """Right behind the parenthesis that the arguments begin with."""
-    start = _opening(lines, call) + 1
-    return lines.edit(start, start, text)
-
-
-def text_of_arguments(lines: Lines, call: ast.Call) -> str | None:
-    """As they are written, to be used in another call. None where a comment stands there."""
-    text = lines.text[_opening(lines, call) + 1 : lines.end(call) - 1].strip()
-    return None if "#" in text else text.removesuffix(",")
-
-
 def replace_methods(lines: Lines, call: ast.Call, before: ast.expr, text: str) -> Edit | None:
     """Puts the text in place of all that follows ``before`` in a row of methods that ends with the
     call: ``.cpu().item()`` after ``x``. None where a comment would go with it."""
     end = lines.end(before)
-    for offset, sign in _signs(lines.text, end, lines.end(call)):
+    for offset, sign in signs(lines.text, end, lines.end(call)):
         if sign != ")":
             break
         end = offset + 1  # of parentheses around it
@@ -127,7 +87,8 @@ def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]
     start, end = lines.start(statement), lines.end(statement)
     follows = _next_sign(lines.text, end) == ";"
     if lines.indentation(start) is not None and not follows:
-        return _remove_lines(lines, lines.line_start(start), lines.next_line(end))
+        start, end = lines.line_start(start), lines.next_line(end)
+        return _remove_lines(lines, start, end, opens=not place and _follows_code(lines, start))
     if (
         follows
         and place + 1 < len(body)
@@ -139,9 +100,17 @@ def remove_statement(lines: Lines, statement: ast.stmt, body: Sequence[ast.stmt]
     return replace(lines, statement, "pass")
 
 
-def _remove_lines(lines: Lines, start: int, end: int) -> Edit:
-    """Of the empty lines before and after, the more are left."""
+def _follows_code(lines: Lines, start: int) -> bool:
+    """Whether the line above is neither empty nor a comment."""
+    above = lines.text[lines.line_start(start - 1) : start].strip() if start else ""
+    return bool(above) and not above.startswith("#")
+
+
+def _remove_lines(lines: Lines, start: int, end: int, *, opens: bool) -> Edit:
+    """Of the empty lines before and after, the more are left; none where a block begins there."""
     above = start
+    while opens and _is_empty(lines, end, lines.next_line(end)):
+        end = lines.next_line(end)
     while _is_empty(lines, lines.line_start(above - 1), above) and _is_empty(
         lines, end, lines.next_line(end)
     ):
@@ -237,7 +206,7 @@ def _does_more(node: ast.AST) -> bool:
     return isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom)
 
 
-def _signs(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+def signs(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
     """Parentheses, commas and dots between two nodes, without space and comments."""
     while start < end:
         skipped = NOT_CODE.match(text, start, end)
@@ -281,12 +250,3 @@ def _below_comments(lines: Lines, end: int, indentation: str) -> int:
 def _is_elif(lines: Lines, statement: ast.stmt) -> bool:
     """An ``elif`` is a statement of the tree, but no place to put a line at."""
     return isinstance(statement, ast.If) and lines.of(statement).startswith("elif")
-
-
-def _opening(lines: Lines, call: ast.Call) -> int:
-    """The offset of the parenthesis that the arguments begin with."""
-    return next(
-        offset
-        for offset, sign in _signs(lines.text, lines.end(call.func), lines.end(call))
-        if sign == "("
-    )

@@ -13,8 +13,9 @@ from hasten.scan.link import Tree
 from hasten.scan.looking import Rules
 from hasten.scan.reading import UnreadableError, read
 from hasten.scan.rewriting import CHANGED, Source, fix_files
-from hasten.scan.scan import Survey, link, shown, survey, unwanted_in
+from hasten.scan.scan import Survey, link, shown, survey
 from hasten.scan.settings import Project
+from hasten.scan.unwanted import Unwanted
 from hasten.scan.worker import Reader
 
 
@@ -57,7 +58,7 @@ class Surveyed:
         self._analyses = {
             self._names[path]: decode(encoded) for path, (_, encoded) in contents.items()
         }
-        self._unwanted = unwanted_in(self._names, found.project)
+        self._unwanted = Unwanted.of(self._names, found.project, looked)
 
     def look(self, changed: Mapping[str, str]) -> tuple[CodeFinding, ...]:
         for name, text in changed.items():

@@ -281,10 +281,17 @@ class Heats:
             if len(over.args) == 3 and "batch" in said:  # type: ignore[attr-defined]
                 return Heat.STEP
             if any(STEP_WORDS.search(each) for each in said.split()):
-                return Heat.STEP
+                return Heat.EPOCH if self._has_batches(loop) else Heat.STEP
             if "batch" in said and "size" not in said:
                 return Heat.STEP
         return None
+
+    def _has_batches(self, loop: Loop) -> bool:
+        """Whether a loop in it goes over batches: then each of its turns is as long as an epoch."""
+        return any(
+            loop in each.outwards() and each is not loop and self.goes_over_batches(each)
+            for each in loop.function.loops
+        )
 
     def _calls_model(self, loop: Loop) -> bool:
         """Whether its own body runs a model, an environment or an optimizer."""

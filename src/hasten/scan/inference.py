@@ -41,6 +41,8 @@ ASKS = re.compile(
 """Methods that run a model."""
 GUARDED = re.compile(r"^_?(encode|generate|predict|transcribe|translate|embed)")
 """Of these, the ones that mostly see to it themselves that no gradients are recorded."""
+ENCODES = re.compile(r"^_?(encode|generate|transcribe|translate)")
+"""And those that nearly always do."""
 
 
 def only_infers(function: Function) -> bool:
@@ -52,7 +54,7 @@ def only_infers(function: Function) -> bool:
         return False
     if not NEED_GRADIENTS.isdisjoint(function.called):
         return False
-    return not any(_takes_gradients(each) for each in _own_methods(function))
+    return not any(_takes_gradients(each) for each in own_methods(function))
 
 
 def _evaluates(function: Function) -> bool:
@@ -73,22 +75,24 @@ def is_set_to_evaluate(call: ast.Call) -> bool:
     return name == "train" and is_constant(argument(call, 0, "mode"), value=False)
 
 
+CHECKS = re.compile(r"^_*(test|ensure|assert|verify)_")
+"""How tests of the code are called, and evaluations on test data."""
+
+
 def _is_check(function: Function) -> bool:
     """Whether it is a test of the code, and no evaluation on test data."""
-    if not function.last_name.startswith("test_"):
+    if not CHECKS.match(function.last_name):
         return False
-    return not function.loops or any(
-        isinstance(each, ast.Assert)
-        or called_name(getattr(each, "value", None)).startswith("assert")
-        for each in getattr(function.node, "body", ())
-    )
+    if not function.loops or any(each.startswith("assert") for each in function.called):
+        return True
+    return any(isinstance(each, ast.Assert) for each in walk(function.node))
 
 
 def _takes_gradients(function: Function) -> bool:
     return not TAKE_GRADIENTS.isdisjoint(function.called)
 
 
-def _own_methods(function: Function) -> list[Function]:
+def own_methods(function: Function) -> list[Function]:
     """Methods of its object that it calls, and that these call."""
     methods = function.owner.methods if function.owner is not None else {}
     found = [function]
@@ -102,14 +106,14 @@ def _own_methods(function: Function) -> list[Function]:
 
 def asks_model(call: ast.Call, function: Function, look: Look) -> bool:
     """Whether a module is called, or one of the methods that run it; one that drops the graph
-    itself is looked at by itself."""
+    itself is looked at by itself, and one that nearly always does so is none."""
     if is_model_call(call, function, look):
         return True
     held, name = receiver(call), called_name(call)
     if held is None or not ASKS.match(name):
         return False
     if last_name(held) != "self":
-        return look.values.of(held, function).kind == "module"
+        return not ENCODES.match(name) and look.values.of(held, function).kind == "module"
     own = function.owner.methods.get(name) if function.owner is not None else None
     return own is None or own.called.isdisjoint(DROPS)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from hasten.records.scan import Edit, Fix, Safety
 from hasten.scan.annotated import annotation_of
+from hasten.scan.devices import may_be_several
 from hasten.scan.edits import (
     fix_of,
     insert_line_after,
@@ -22,6 +23,7 @@ from hasten.scan.nodes import walk
 from hasten.scan.outline import Loop, Site
 from hasten.scan.own_memory import keeps_its_numbers
 from hasten.scan.reads import before_copies, detached, holds, is_read
+from hasten.scan.scalars import is_scalar
 from hasten.scan.trace import last_name
 from hasten.scan.usage import Above, Usage
 
@@ -59,7 +61,8 @@ def _read_from_another(site: Site, usage: Usage, look: Look) -> Fix | None:
     loop = usage.statement
     made = f"{fresh}{_annotation(usage, look)} = []"
     starts = starts_of(look.lines, loop, usage.inside)
-    read = f"{name}.extend([float(each) for each in {fresh}])"
+    read = _read_at_once(site, usage, fresh, look)
+    read = read or f"{name}.extend([float(each) for each in {fresh}])"
     return fix_of(
         safety,
         about,
@@ -68,6 +71,20 @@ def _read_from_another(site: Site, usage: Usage, look: Look) -> Fix | None:
         insert_line_after(look.lines, loop, read),
         *(_renamed(start, usage, fresh, look) for start in starts),
     )
+
+
+def _read_at_once(site: Site, usage: Usage, fresh: str, look: Look) -> str:
+    """By one copy, where all are seen to have no dims and to lie on one device; else empty."""
+    torch = look.outline.name_of("torch")
+    start = look.lines.start(usage.statement.body[0])  # type: ignore[attr-defined]
+    indentation = look.lines.indentation(start)
+    kept = [before_copies(each) for _, above in usage.inside for each in _appended(above)]
+    if torch is None or indentation is None or may_be_several(kept, usage.loop, site, look):
+        return ""
+    if not all(is_scalar(each, usage.loop, site, look) for each in kept):
+        return ""
+    read = f"{usage.name} += {torch}.stack({fresh}).tolist()"
+    return f"if {fresh}:{look.lines.newline(start)}{indentation}{read}"
 
 
 def _renamed(start: int | None, usage: Usage, fresh: str, look: Look) -> Edit | None:
@@ -144,11 +161,15 @@ def _is_empty_list(node: ast.expr | None) -> bool:
 
 
 def _is_append(above: Above) -> bool:
-    """Whether ``x.item()`` and no more is appended there."""
+    return bool(_appended(above))
+
+
+def _appended(above: Above) -> list[ast.Call]:
+    """``x.item()``, where that and no more is appended there."""
     match above[-3:]:
         case [ast.Expr(), ast.Call(func=func, args=[appended]), ast.Attribute(attr="append") as it]:
-            return func is it and is_read(appended)
-    return False
+            return [appended] if func is it and is_read(appended) else []
+    return []
 
 
 def _leaves_items_alone(above: Above, look: Look) -> bool:

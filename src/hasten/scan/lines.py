@@ -27,6 +27,11 @@ class Lines:
         lengths = accumulate(map(len, self.text.split("\n")[:-1]))
         return [0, *[before + ends for ends, before in enumerate(lengths, 1)]]
 
+    @cached_property
+    def longest(self) -> int:
+        """The length of the longest line."""
+        return max(map(len, LINE_END.split(self.text)))
+
     def newline(self, offset: int) -> str:
         """How the line ends; the last one as the one above it does."""
         found = LINE_END.search(self.text, offset)

@@ -6,9 +6,10 @@ unknown is taken for the one of its name only where the tree has hardly another.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from hasten.records.finding import Place
-from hasten.records.scan import CodeFinding, HotLoop, Severity, Spared
+from hasten.records.scan import CodeFinding, Fix, HotLoop, Severity, Spared
 from hasten.scan.analysis import EVERYBODYS, Analysis, Called, Candidate, Defined
 from hasten.scan.heat import AT_LAST, METRICS, Heat, Local
 from hasten.scan.rule import Rule
@@ -362,10 +363,30 @@ class Tree:
             severity=rule.severity or FREQUENCY[heat],
             message=each.message,
             why=rule.why,
-            fix=each.fix,
+            fix=self._without_harm(each.fix) if rule.stops_gradients else each.fix,
             loop=self._loop(path, each, heat),
             group=each.group,
         )
+
+    @cached_property
+    def _takes_gradients(self) -> str:
+        """A forward pass that does, if the tree has one."""
+        return next(
+            (
+                f"`{function.name}` ({path}:{function.line})"
+                for path, analysis in self._analyses.items()
+                for function in analysis.functions
+                if function.takes_gradients
+            ),
+            "",
+        )
+
+    def _without_harm(self, fix: Fix | None) -> Fix | None:
+        """As it is told where a model fails without gradients, which may be the one here."""
+        if fix is None or not self._takes_gradients:
+            return fix
+        but = f"Not where {self._takes_gradients} may run, which takes gradients itself."
+        return Fix(safety="display", about=f"{fix.about} {but}")
 
     def _loop(self, path: str, each: Candidate, heat: Heat) -> HotLoop | None:
         """The loop that makes it hot: its own, or the one that its function is called from."""

@@ -42,7 +42,7 @@ def keeps_its_numbers(tensor: ast.expr, loop: Loop, site: Site, look: Look) -> b
 def _is_new(node: ast.expr | None, site: Site, look: Look) -> bool:
     """Whether it is computed into memory of its own."""
     match node:
-        case ast.BinOp():
+        case ast.BinOp() | ast.UnaryOp(op=ast.USub()):
             return True
         case ast.Call(func=ast.Attribute(attr=name)) if name in REDUCTIONS:
             return True

@@ -70,6 +70,11 @@ class Rule(ABC):
     waits: ClassVar[bool] = False
     """Whether what it finds keeps the host waiting for the device. To remove one of the waits of a
     loop gains nothing while another is left: they are fixed all or none."""
+    silent_in: ClassVar[tuple[str, ...]] = ()
+    """Patterns of files in which it says nothing, as of tests, for whose speed nobody waits."""
+    stops_gradients: ClassVar[bool] = False
+    """Whether its fix lets a model run without gradients: it is not made where a model of the
+    same tree takes some in its forward pass."""
     needs_torch: ClassVar[bool] = True
     """Whether it speaks only in files that import torch."""
     examples: ClassVar[tuple[str, ...]]

@@ -20,8 +20,14 @@ def is_scalar(node: ast.expr | None, loop: Loop, site: Site, look: Look) -> bool
 
 
 def _is_computed(node: ast.expr | None, site: Site, look: Look) -> bool:
-    while isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
-        node = node.left
+    while True:
+        match node:
+            case ast.BinOp(left=inner, right=ast.Constant()):
+                node = inner
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                node = inner
+            case _:
+                break
     if not isinstance(node, ast.Call):
         return False
     name = called_name(node)

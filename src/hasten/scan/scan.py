@@ -22,6 +22,7 @@ from hasten.scan.patterns import Patterns
 from hasten.scan.registry import all_rules
 from hasten.scan.rule import Rule
 from hasten.scan.settings import Project
+from hasten.scan.unwanted import Unwanted
 from hasten.scan.waits import in_vain
 from hasten.scan.worker import Answer
 
@@ -135,7 +136,7 @@ def _tell(
             return told
     decoder = msgspec.msgpack.Decoder(Analysis)
     analyses = {names[path]: decoder.decode(encoded) for path, (_, encoded) in contents.items()}
-    unwanted = unwanted_in(names, project)
+    unwanted = Unwanted.of(names, project, rules)
     told = link(Tree(analyses, seen), analyses, unwanted, rules, of)
     cache.put(LAST, msgspec.msgpack.encode(told))
     return told
@@ -144,7 +145,7 @@ def _tell(
 def link(
     tree: Tree,
     analyses: Mapping[str, Analysis],
-    unwanted: Mapping[str, frozenset[str]],
+    unwanted: Unwanted,
     rules: Sequence[Rule],
     of: str,
     besides: Sequence[Rule] = (),
@@ -155,7 +156,7 @@ def link(
     findings, spared = [], tree.seldom()
     waiting = tree.kept_waiting(looked)
     for each in tree.findings(looked):
-        is_unwanted = each.code in untold or each.code in unwanted.get(each.path, ())
+        is_unwanted = each.code in untold or unwanted.covers(each.code, each.path)
         is_ignored = _is_ignored(each, analyses[each.path])
         if is_unwanted or is_ignored:
             waiting.add((each.path, each.group))
@@ -185,19 +186,6 @@ def _unless_in_vain(finding: CodeFinding, waiting: Collection[tuple[str, str]]) 
     if not finding.group or (finding.path, finding.group) not in waiting:
         return finding
     return msgspec.structs.replace(finding, fix=in_vain(finding.fix))
-
-
-def unwanted_in(names: Mapping[Path, str], project: Project) -> dict[str, frozenset[str]]:
-    """Codes that the project does not want to be told of a file."""
-    per_file = [
-        (Excluded(project.folder, Patterns([pattern])), frozenset(codes_of(codes)))
-        for pattern, codes in project.settings.per_file_ignores.items()
-    ]
-    return {
-        name: frozenset().union(*(codes for which, codes in per_file if which.covers(path)))
-        for path, name in names.items()
-        if per_file
-    }
 
 
 def _is_ignored(finding: CodeFinding, analysis: Analysis) -> bool:

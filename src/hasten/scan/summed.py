@@ -19,6 +19,7 @@ from hasten.scan.edits import (
     rename,
     replace_methods,
 )
+from hasten.scan.known_devices import CPU, CUDA, kinds_of_devices
 from hasten.scan.look import Look
 from hasten.scan.nodes import walk
 from hasten.scan.outline import Site
@@ -27,7 +28,6 @@ from hasten.scan.scalars import is_scalar
 from hasten.scan.trace import last_name
 from hasten.scan.usage import Usage
 
-HAS_DOUBLE = re.compile(r"\bcuda\b")
 LACKS_DOUBLE = re.compile(r"\b(mps|xpu)\b")
 SLOW = " It takes float64, which not every device has."
 BY_HAND = (
@@ -180,5 +180,6 @@ def _kind_of_sum(first: list[ast.expr | None], added: set[Holds]) -> Holds:
 
 
 def _has_double(look: Look) -> bool:
-    """Whether the file speaks of devices that have float64, and of no other."""
-    return bool(HAS_DOUBLE.search(look.text)) and not LACKS_DOUBLE.search(look.text)
+    """Whether the file itself says which devices it computes on, and all of these have float64."""
+    kinds = kinds_of_devices(look)
+    return CUDA <= kinds <= CUDA | CPU and not LACKS_DOUBLE.search(look.text)

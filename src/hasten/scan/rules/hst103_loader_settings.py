@@ -6,18 +6,27 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Fix, Severity
-from hasten.scan.edits import add_keyword, fix_of
+from hasten.scan.arguments import add_keyword
+from hasten.scan.edits import fix_of
 from hasten.scan.heat import Heat, bare
 from hasten.scan.look import Look, argument, called_name, keyword
+from hasten.scan.moves import moves_to_device
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.samples import LoaderCall, LoaderTrouble, read_loader
+from hasten.scan.samples import LoaderCall, read_loader
 from hasten.scan.trace import last_name, names
 
-MESSAGES: dict[LoaderTrouble | None, str] = {
-    "restarted": "this loader starts its workers anew each time that it is gone through",
-    "unpinned": "this loader's batches are not pinned: their copies to the device are waited for",
-}
+RESTARTED = "this loader starts its workers anew each time that it is gone through"
+UNPINNED = "this loader's batches are not pinned: their copies to the device are waited for"
+ALSO_BLOCKING = (
+    "this loader's batches are not pinned, and nothing in this file copies with"
+    " `non_blocking=True`: with either missing, copies to the device are waited for"
+)
+BY_HAND = (
+    "Give `pin_memory=True`, and copy the batches with `non_blocking=True`: the one gains nothing"
+    " without the other. Samples must lie on the host: what lies on a device cannot be pinned."
+)
+NON_BLOCKING = re.compile(r"\bnon_blocking\s*=\s*(?!False)")
 ONCE = re.compile(r"(^|[\W_])(test|predict|inference)")
 GO_THROUGH = ("list", "tuple", "tqdm", "enumerate", "iter", "next")
 
@@ -44,16 +53,16 @@ class LoaderSettings(Rule):
 from torch.utils.data import DataLoader
 
 def loaders(train_set, valid_set, workers):
-    train = DataLoader(train_set, batch_size=64, shuffle=True, num_workers=workers)  # !
+    train = DataLoader(train_set, num_workers=workers)  # !
     other = DataLoader(valid_set, num_workers=8, persistent_workers=True)  # !
     return train, other
 
 class Data:
-    def setup(self, valid_set):
-        self.valid = DataLoader(valid_set, pin_memory=True, num_workers=8)  # !
+    def setup(self, rows):
+        self.valid = DataLoader(rows, pin_memory=True, num_workers=8)  # !
 
     def train_dataloader(self):
-        return DataLoader(self.train_set, pin_memory=True, num_workers=8)  # !
+        return DataLoader(self.rows, pin_memory=True, num_workers=8)  # !
 
     def val_dataloader(self):
         return DataLoader(  # !
@@ -77,6 +86,16 @@ def train(model, dataset, valid_set, optimizer, epochs):
         again = DataLoader(dataset, num_workers=4, pin_memory=True)
         for x, y in again:
             model(x, y)
+""",
+        """\
+import torch
+from torch.utils.data import DataLoader
+
+def train(model, dataset, optimizer, device):
+    loader = DataLoader(dataset, num_workers=8, persistent_workers=True)  # !
+    for x, y in loader:
+        model(x.to(device, non_blocking=True), y.to(device, non_blocking=True)).backward()
+        optimizer.step()
 """,
         """\
 import torch
@@ -124,19 +143,45 @@ def sizes(dataset, count):
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         loader = read_loader(site, look)
         trouble = loader.trouble if loader is not None else None
-        if loader is None or trouble not in MESSAGES:
+        if loader is None:
             return
-        if trouble != "restarted" or not _is_gone_through_once(loader, site, look):
-            yield Found(site.node, MESSAGES[trouble], _fix(loader, look))
+        if trouble == "unpinned":
+            message = UNPINNED if _copies_at_leisure(look) else ALSO_BLOCKING
+            yield Found(site.node, message, _pin(loader, look))
+        elif trouble == "restarted" and not _is_gone_through_once(loader, site, look):
+            yield Found(site.node, RESTARTED, _keep_workers(loader, look))
 
 
-def _fix(loader: LoaderCall, look: Look) -> Fix | None:
-    """The one setting that the message is about; a loader of another name may not have it."""
+def _pin(loader: LoaderCall, look: Look) -> Fix | None:
+    """A loader of another name may not have the setting."""
     if called_name(loader.call) != "DataLoader":
         return None
-    if loader.trouble == "unpinned":
-        about = "Pins the batches: it takes memory of the host that cannot be swapped."
-        return fix_of("unsafe", about, add_keyword(look.lines, loader.call, "pin_memory", "True"))
+    if not _copies_at_leisure(look) or _prepares_on_device(look):
+        return Fix(safety="display", about=BY_HAND)
+    about = "Pins the batches: it takes memory of the host that cannot be swapped."
+    return fix_of("unsafe", about, add_keyword(look.lines, loader.call, "pin_memory", "True"))
+
+
+def _copies_at_leisure(look: Look) -> bool:
+    """Whether something in the file is copied while Python goes on."""
+    return NON_BLOCKING.search(look.text) is not None
+
+
+def _prepares_on_device(look: Look) -> bool:
+    """Whether samples or batches lie on the device before they leave the loader."""
+    return any(
+        moves_to_device(each.node) or keyword(each.node, "device") is not None
+        for function in look.outline.functions
+        if look.heats.prepares_data(function)
+        for each in function.calls
+        if each.called in ("to", "cuda") or look.is_of_torch(each.node)
+    )
+
+
+def _keep_workers(loader: LoaderCall, look: Look) -> Fix | None:
+    """A loader of another name may not have the setting."""
+    if called_name(loader.call) != "DataLoader":
+        return None
     if keyword(loader.call, "persistent_workers") is not None:
         return None
     workers = argument(loader.call, 5, "num_workers")

@@ -18,9 +18,10 @@ from hasten.scan.look import (
     receiver,
 )
 from hasten.scan.nodes import walk
-from hasten.scan.outline import COMPREHENSIONS, Site
+from hasten.scan.outline import COMPREHENSIONS, Loop, Site
 from hasten.scan.reads import is_for_environment
 from hasten.scan.rule import Found, Rule
+from hasten.scan.trace import calls_in, last_name
 
 METHODS = ("cpu", "to", "tolist", "numpy", "batch_decode")
 CONVERTERS = re.compile(
@@ -149,6 +150,26 @@ class Critic:
         for x in batches:
             found.append(self.net(x))
         return torch.cat(found).cpu()
+
+def update_batch(model, batches, optimizer, repeat):
+    told = []
+    for _ in range(repeat):
+        losses = []
+        for batch in batches:
+            loss = model(batch).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        told += torch.stack(losses).tolist()
+    return told
+
+def train_batch(model, parts):
+    for part in parts:
+        losses = []
+        for row in part:
+            losses.append(model(row))
+            torch.stack(losses).sum().backward()
+            print(torch.stack(losses).tolist())  # !
 """,
         """\
 import numpy as np
@@ -246,9 +267,22 @@ STEPS = re.compile(r"train|batch|loss|update|(^|_)step(_|$)|^forward")
 
 def _is_joined(copied: ast.expr, site: Site, look: Look) -> bool:
     """``torch.cat(results).cpu()`` after a loop: one copy of all."""
-    joined = look.origin(copied, site) if site.loop is None else None
-    return (
-        isinstance(joined, ast.Call) and called_name(joined) in JOINS and look.is_of_torch(joined)
+    joined = look.origin(copied, site)
+    if not isinstance(joined, ast.Call) or called_name(joined) not in JOINS:
+        return False
+    return look.is_of_torch(joined) and (site.loop is None or _is_of_inner(site.loop, joined))
+
+
+def _is_of_inner(loop: Loop, joined: ast.Call) -> bool:
+    """Whether a loop within another has filled the list that is joined there."""
+    filled = last_name(joined.args[0]) if joined.args else ""
+    return filled != "" and any(
+        each.loop is not None
+        and each.loop is not loop
+        and loop in each.loop.outwards()
+        and last_name(receiver(each.node)) == filled
+        for each in calls_in(loop)
+        if each.called == "append"
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Fix
-from hasten.scan.edits import add_keyword, fix_of
+from hasten.scan.arguments import add_keyword
+from hasten.scan.edits import fix_of
 from hasten.scan.heat import bare
 from hasten.scan.look import (
     Look,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Fix, Safety
-from hasten.scan.edits import add_keyword, fix_of, replace, replace_methods, text_of_arguments
+from hasten.scan.arguments import take_over_argument, text_of_arguments
+from hasten.scan.edits import fix_of, replace
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, argument, called_name, keyword, receiver
 from hasten.scan.moves import moves_to_device
@@ -214,12 +215,7 @@ def _make_on_device(call: ast.Call, made: ast.expr, look: Look) -> Fix | None:
         about = "Draws on the device, whose random numbers are others."
     else:
         return None
-    return fix_of(
-        safety,
-        about,
-        add_keyword(look.lines, made, "device", device),
-        replace_methods(look.lines, call, made, ""),
-    )
+    return fix_of(safety, about, *take_over_argument(look.lines, made, call, "device", device))
 
 
 def _device_of(call: ast.Call, look: Look) -> str | None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from hasten.records.scan import Fix
 from hasten.scan.edits import leave_out
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, are_alternatives, names_in
@@ -15,10 +16,16 @@ ABOUT = "Leaves it out: other programs on the device may get less memory."
 
 WHOLE = re.compile(
     r"fold|trial|run(s|_|$)|seed|replicate|repeat|experiment|config|model|checkpoint|ckpt|method"
-    r"|baseline|dataset",
+    r"|baseline|dataset|pipeline|result|estimator|ensemble|network|volume|subject|scenario",
     re.IGNORECASE,
 )
 """What whole trainings are made of: between two of them memory may well be given back."""
+PREDICTS = re.compile(r"predict|infer|sliding_window", re.IGNORECASE)
+"""How functions are called that may take a whole image or volume."""
+BETWEEN = (
+    "Leave it out if the largest input still fits: memory of one size is of no use to an input of"
+    " another."
+)
 
 
 class CacheEmptied(Rule):
@@ -102,6 +109,12 @@ def compare(models, loader, seeds):
         train(seed)
         torch.cuda.empty_cache()
 
+def moved(pipeline_results):
+    for pipeline_result in pipeline_results:
+        pipeline_result.model.cpu()
+        torch.cuda.empty_cache()
+        yield pipeline_result
+
 def release(model):
     del model
     torch.cuda.empty_cache()
@@ -117,9 +130,17 @@ def release(model):
         yield Found(
             site.node,
             f"`{called}` runs again and again",
-            leave_out(site, look.lines, ABOUT),
+            _fix(site, look),
             least=Heat.ONCE if _comes_round(site, look) else None,
         )
+
+
+def _fix(site: Site, look: Look) -> Fix | None:
+    """Where whole images or volumes are predicted, what each needs must fit beside what the one
+    before has left."""
+    if site.loop is None and PREDICTS.search(site.function.last_name):
+        return Fix(safety="display", about=BETWEEN)
+    return leave_out(site, look.lines, ABOUT)
 
 
 def _is_said_for_another_device(site: Site, look: Look) -> bool:

@@ -5,8 +5,11 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from hasten.scan.edits import add_keyword, fix_of
+from hasten.records.scan import Fix
+from hasten.scan.arguments import add_keyword
+from hasten.scan.edits import fix_of
 from hasten.scan.heat import Heat
+from hasten.scan.known_devices import CUDA, kinds_of_devices
 from hasten.scan.look import Look, argument, called_name, keyword
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
@@ -16,6 +19,11 @@ BY_PARAMETER = ("transformers.", "pytorch_transformers.", "pytorch_pretrained_be
 TUNED = re.compile(r"\b(autocast|GradScaler|fp16|bf16|bfloat16|use_amp|torch\.compile)\b")
 """What is said in a file that trains on a GPU and has been made faster: there a step of the
 optimizer is a part that shows. Elsewhere it hardly ever is."""
+SURE = "Steps in one kernel, which rounds otherwise."
+NOT_SURE = (
+    "Give `fused=True` where the parameters lie on a GPU; on a CPU torch has it since 2.4, and not"
+    " every other device does."
+)
 SETTLED = ("fused", "foreach", "capturable", "differentiable")
 
 
@@ -32,10 +40,12 @@ class UnfusedOptimizer(Rule):
     calls = ("Adam", "AdamW")
     least = Heat.ONCE
     severity = "low"
+    silent_in = ("tests/", "testing/", "test_*.py", "conftest.py")
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
 
+net = net.cuda()
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.1)  # !
 scaler = torch.amp.GradScaler()
 """,
@@ -79,10 +89,15 @@ def train(model, groups):
             said = f"`{called_name(call)}` of this library steps one parameter after the other"
             yield Found(call, said)
         if TUNED.search(look.text) and _is_plain(call, look):
-            about = "Steps in one kernel, which rounds otherwise."
-            edit = add_keyword(look.lines, call, "fused", "True")
             message = f"`{called_name(call)}` is made without `fused=True`"
-            yield Found(call, message, fix_of("unsafe", about, edit))
+            yield Found(call, message, _fix(call, look))
+
+
+def _fix(call: ast.Call, look: Look) -> Fix | None:
+    """Made only where nothing but CUDA comes into question: elsewhere it may be an error."""
+    if kinds_of_devices(look) != CUDA:
+        return Fix(safety="display", about=NOT_SURE)
+    return fix_of("unsafe", SURE, add_keyword(look.lines, call, "fused", "True"))
 
 
 def _is_of_few(call: ast.Call) -> bool:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hasten.records.scan import Fix
 from hasten.scan.edits import fix_of
+from hasten.scan.gradients import is_given_arrays, keeps_tensors, may_need_them
 from hasten.scan.heat import Heat
 from hasten.scan.inference import (
     DROPS,
@@ -38,6 +39,8 @@ class GradientsInInference(Rule):
     nodes = (ast.For,)
     least = Heat.ONCE
     severity = "medium"
+    silent_in = ("tests/", "testing/", "conftest.py")
+    stops_gradients = True
     examples: ClassVar[tuple[str, ...]] = (
         """\
 import torch
@@ -234,6 +237,77 @@ def evaluate_engine(model, loader, example):
 def test_same(model, x):
     out = model(x)
     assert out.cpu().shape == (1, 2)
+
+def test_scores(model, batches):
+    model.eval()
+    for x, y in batches:
+        assert torch.allclose(model(x), y)
+
+def ensure_predictions_are_consistent(model, batches):
+    model.eval()
+    for x, y in batches:
+        assert_close(model(x), y)
+""",
+        """\
+import torch
+
+class Evaluator:
+    def __call__(self, model, pairs):
+        model.eval()
+        scores = []
+        for texts, wanted in pairs:
+            found = np.asarray(model.encode(texts))
+            scores.append(((found - wanted) ** 2).mean())
+        return np.mean(scores)
+
+class Embedder(torch.nn.Module):
+    def __init__(self):
+        self.embedder = torch.nn.Embedding(9, 4)
+
+    def create_cached_embeddings(self, words):
+        found = []
+        for batch in groups_of(words):
+            found.append(self.embedder(batch))
+        self.cached = torch.cat(found, 0)
+
+class Factorization:
+    def predict(self, rows):
+        self.model.eval()
+        x = rows.x
+        if isinstance(x, torch.Tensor):
+            x = x.numpy()
+        x, mask = filled(x)
+        inputs = {"x": x, "mask": mask}
+        return self.model(inputs)["imputed"]
+
+    def predict_again(self, rows):
+        self.model.eval()
+        x = filled(rows.x.numpy())
+        x = torch.from_numpy(x)
+        return self.model(x)  # !
+""",
+        """\
+import torch
+
+class Trainer:
+    def evaluate(self, epoch):
+        self.model.eval()
+        total = 0.0
+        for x in self.loader:
+            try:
+                with torch.no_grad():
+                    out = self.model(x, epoch=epoch)
+            except RuntimeError:
+                out = self.model(x, epoch=epoch)
+            total += out.loss.item()
+        return total
+
+    def predict(self, model):
+        model.eval()
+        return model(next(iter(self.loader))).cpu().detach()
+
+    def sample(self, z):
+        return self.model.decoder(z).cpu().detach()  # !
 """,
         """\
 import torch
@@ -304,6 +378,11 @@ class Net:
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
+        found = list(self._found(site, look))
+        if found and may_need_them(look).isdisjoint(site.function.called):
+            yield from found
+
+    def _found(self, site: Site, look: Look) -> Iterator[Found]:
         function = site.function
         if not only_infers(function):
             if isinstance(site.node, ast.Call):
@@ -313,6 +392,8 @@ class Net:
             return
         model = _model_of(site, look)
         if model is None or not records(model, function, look):
+            return
+        if is_given_arrays(model, function, look) or keeps_tensors(function, look):
             return
         said = f"`{look.source(model.func)}` records gradients that nothing uses"
         yield Found(_place(model, function, look), said, _decorate(function, look))

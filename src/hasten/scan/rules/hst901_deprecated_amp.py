@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hasten.records.scan import Edit, Fix
-from hasten.scan.edits import fix_of, insert_into_call, replace
+from hasten.scan.arguments import insert_into_call
+from hasten.scan.edits import fix_of, replace
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
 from hasten.scan.outline import Site
