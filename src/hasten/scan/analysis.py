@@ -358,30 +358,31 @@ def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
 
 def _callee(called: ast.expr, function: Function, found: Outline) -> tuple[str, str] | None:
     if isinstance(called, ast.Name):
-        dotted = found.imports.get(called.id, called.id)
-        is_own = called.id not in BUILTINS and not _is_foreign(dotted)
-        return ("name", dotted) if is_own else None
+        name = called.id
+        if name in BUILTINS:
+            return None
+        dotted = found.imports.get(name, name)
+        return None if _is_foreign(dotted) else ("name", dotted)
     if not isinstance(called, ast.Attribute):
         return None
-    base = called.value
+    base, name = called.value, called.attr
     if isinstance(base, ast.Name):
         if base.id in ("self", "cls") and function.owner is not None:
-            return "self", called.attr
-        if base.id in found.imports:
-            dotted = f"{found.imports[base.id]}.{called.attr}"
-            return None if _is_foreign(dotted) else ("name", dotted)
-        dotted = f"{base.id}.{called.attr}"
-        is_own = called.attr not in ANYBODYS and not _is_foreign(dotted)
-        return ("method", dotted) if is_own else None
-    if called.attr in ANYBODYS:
+            return "self", name
+        module = found.imports.get(base.id)
+        if module is not None:
+            return None if _is_foreign(module + ".") else ("name", f"{module}.{name}")
+        if name in ANYBODYS or _is_foreign(base.id + "."):
+            return None
+        return "method", f"{base.id}.{name}"
+    if name in ANYBODYS or _is_foreign(found.dotted(called)):
         return None
-    if _is_foreign(found.dotted(called)):
-        return None
-    return "method", f"{last_name(base)}.{called.attr}"
+    return "method", f"{last_name(base)}.{name}"
 
 
-@lru_cache(4096)
+@lru_cache(maxsize=10_000)
 def _is_foreign(dotted: str) -> bool:
+    """By its first part, which a "." must follow where it is not the whole."""
     return dotted.startswith(FOREIGN)
 
 
