@@ -215,11 +215,10 @@ def _candidates(
     has_torch: bool,
 ) -> Iterator[Candidate]:
     for places, rules in asked:
-        for rule, narrowing in rules:
-            if rule.needs_torch and not has_torch:
+        for rule, narrowing, needs_torch, mentions, check in rules:
+            if needs_torch and not has_torch:
                 continue
             sites = places.all if narrowing is None else places.left(narrowing)
-            mentions, check = rule.mentions, rule.check
             if mentions and len(sites) > FEW_PLACES and not look.mentions(mentions):
                 continue
             try:
@@ -327,12 +326,12 @@ def _gone_over(found: Outline, look: Look, numbers: dict[int, int]) -> Iterator[
     """Calls whose results loops of steps go over."""
     for function in found.functions:
         for loop in function.loops:
-            _, over = loop.header()
-            local = look.heats.of_loop(loop)
-            if local.known < Heat.STEP or not isinstance(over := bare(over), ast.Call):
+            over = bare(loop.header()[1])
+            callee = _callee(over.func, function, found) if isinstance(over, ast.Call) else None
+            if callee is None:
                 continue
-            callee = _callee(over.func, function, found)
-            if callee is not None:
+            local = look.heats.of_loop(loop)
+            if local.known >= Heat.STEP:
                 caller, line = numbers[id(function)], over.lineno
                 yield Called(caller, *callee, line, local.known, local.inner, gives=True)
 

@@ -342,7 +342,7 @@ class Heats:
         kind = self._values.of(over, loop.function).kind
         if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
-        return any(map(_says_few, _names(over)))
+        return any(map(says_few, _names(over)))
 
 
 @lru_cache(maxsize=10_000)
@@ -384,7 +384,8 @@ def _says_loader(name: str) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def _says_few(name: str) -> bool:
+def says_few(name: str) -> bool:
+    """Whether it is how that is called of which a model has a handful."""
     return FEW.search(name.lower()) is not None
 
 
