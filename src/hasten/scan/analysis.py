@@ -218,11 +218,10 @@ def _candidates(
     has_torch: bool,
 ) -> Iterator[Candidate]:
     for places, rules in asked:
-        for rule, narrowing in rules:
-            if rule.needs_torch and not has_torch:
+        for rule, narrowing, needs_torch, mentions, check in rules:
+            if needs_torch and not has_torch:
                 continue
             sites = places.all if narrowing is None else places.left(narrowing)
-            mentions, check = rule.mentions, rule.check
             if mentions and len(sites) > FEW_PLACES and not look.mentions(mentions):
                 continue
             try:
@@ -331,12 +330,12 @@ def _gone_over(found: Outline, look: Look, numbers: dict[int, int]) -> Iterator[
     """Calls whose results loops of steps go over."""
     for function in found.functions:
         for loop in function.loops:
-            _, over = loop.header()
-            local = look.heats.of_loop(loop)
-            if local.known < Heat.STEP or not isinstance(over := bare(over), ast.Call):
+            over = bare(loop.header()[1])
+            callee = _callee(over.func, function, found) if isinstance(over, ast.Call) else None
+            if callee is None:
                 continue
-            callee = _callee(over.func, function, found)
-            if callee is not None:
+            local = look.heats.of_loop(loop)
+            if local.known >= Heat.STEP:
                 caller, line = numbers[id(function)], over.lineno
                 yield Called(caller, *callee, line, local.known, local.inner, gives=True)
 
@@ -362,30 +361,31 @@ def _callees(site: Site, found: Outline) -> list[tuple[str, str]]:
 
 def _callee(called: ast.expr, function: Function, found: Outline) -> tuple[str, str] | None:
     if isinstance(called, ast.Name):
-        dotted = found.imports.get(called.id, called.id)
-        is_own = called.id not in BUILTINS and not _is_foreign(dotted)
-        return ("name", dotted) if is_own else None
+        name = called.id
+        if name in BUILTINS:
+            return None
+        dotted = found.imports.get(name, name)
+        return None if _is_foreign(dotted) else ("name", dotted)
     if not isinstance(called, ast.Attribute):
         return None
-    base = called.value
+    base, name = called.value, called.attr
     if isinstance(base, ast.Name):
         if base.id in ("self", "cls") and function.owner is not None:
-            return "self", called.attr
-        if base.id in found.imports:
-            dotted = f"{found.imports[base.id]}.{called.attr}"
-            return None if _is_foreign(dotted) else ("name", dotted)
-        dotted = f"{base.id}.{called.attr}"
-        is_own = called.attr not in ANYBODYS and not _is_foreign(dotted)
-        return ("method", dotted) if is_own else None
-    if called.attr in ANYBODYS:
+            return "self", name
+        module = found.imports.get(base.id)
+        if module is not None:
+            return None if _is_foreign(module + ".") else ("name", f"{module}.{name}")
+        if name in ANYBODYS or _is_foreign(base.id + "."):
+            return None
+        return "method", f"{base.id}.{name}"
+    if name in ANYBODYS or _is_foreign(found.dotted(called)):
         return None
-    if _is_foreign(found.dotted(called)):
-        return None
-    return "method", f"{last_name(base)}.{called.attr}"
+    return "method", f"{last_name(base)}.{name}"
 
 
-@lru_cache(4096)
+@lru_cache(maxsize=10_000)
 def _is_foreign(dotted: str) -> bool:
+    """By its first part, which a "." must follow where it is not the whole."""
     return dotted.startswith(FOREIGN)
 
 

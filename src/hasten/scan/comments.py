@@ -14,7 +14,7 @@ Ignored = dict[int, tuple[str, ...]]
 
 def ignored_in(text: str) -> Ignored:
     """Only comments count, not text that looks like one."""
-    if "hasten:" not in text.lower():
+    if IGNORE.search(text) is None:
         return {}
     found: Ignored = {}
     try:

@@ -263,24 +263,24 @@ class Heats:
         names = " ".join(_names(target)) if target is not None else ""
         said = f"{names} {' '.join(_names(over))}".lower()
         if isinstance(loop.node, ast.While):
-            says_steps = any(STEP_WORDS.search(each) for each in said.split())
+            says_steps = any(map(_says_steps, said.split()))
             if loop.has_backward or says_steps or self._calls_model(loop):
                 return Heat.STEP
             return None
         if self.is_loader(over, function) or loop.has_backward or "per_epoch" in said:
             return Heat.STEP
-        if any(EPOCHS.search(each) for each in said.split()):
+        if any(map(_says_epochs, said.split())):
             return Heat.EPOCH
         if isinstance(loop.node, COMPREHENSIONS):
             return None
-        if any(BATCH.search(each) for each in names.split()):
+        if any(map(_says_batch, names.split())):
             return Heat.STEP
         if self._calls_model(loop):
             return Heat.STEP
         if _is_range(over):
             if len(over.args) == 3 and "batch" in said:  # type: ignore[attr-defined]
                 return Heat.STEP
-            if any(STEP_WORDS.search(each) for each in said.split()):
+            if any(map(_says_steps, said.split())):
                 return Heat.EPOCH if self._has_batches(loop) else Heat.STEP
             if "batch" in said and "size" not in said:
                 return Heat.STEP
@@ -316,15 +316,15 @@ class Heats:
         over = bare(over)
         if self._values.of(over, function).kind == "loader":
             return True
-        first = _names(over)[:1] or [""]
-        return bool(OF_LOADERS.search(first[0].lower()))
+        first = last_name(over) or next(iter(_names(over)), "")
+        return _says_loader(first.lower())
 
     def goes_over_batches(self, loop: Loop) -> bool:
         """Whether what it goes over or its target says that it takes the batches of a data set."""
         target, over = loop.header()
         if self.is_loader(over, loop.function):
             return True
-        return target is not None and any(BATCH.search(each.lower()) for each in _names(target))
+        return target is not None and any(_says_batch(each.lower()) for each in _names(target))
 
     def _is_part(self, over: ast.expr, loop: Loop) -> bool:
         """Whether it is what a batch was unpacked into, which holds as much as there are
@@ -349,7 +349,7 @@ class Heats:
         kind = self._values.of(over, loop.function).kind
         if kind in ("module", "dict") or (kind == "batch" and not self._is_part(over, loop)):
             return True
-        return any(map(_says_few, _names(over)))
+        return any(map(says_few, _names(over)))
 
 
 @lru_cache(maxsize=10_000)
@@ -371,7 +371,28 @@ ANY_TELLING = re.compile(
 
 
 @lru_cache(maxsize=10_000)
-def _says_few(name: str) -> bool:
+def _says_epochs(name: str) -> bool:
+    return EPOCHS.search(name) is not None
+
+
+@lru_cache(maxsize=10_000)
+def _says_steps(name: str) -> bool:
+    return STEP_WORDS.search(name) is not None
+
+
+@lru_cache(maxsize=10_000)
+def _says_batch(name: str) -> bool:
+    return BATCH.search(name) is not None
+
+
+@lru_cache(maxsize=10_000)
+def _says_loader(name: str) -> bool:
+    return OF_LOADERS.search(name) is not None
+
+
+@lru_cache(maxsize=10_000)
+def says_few(name: str) -> bool:
+    """Whether it is how that is called of which a model has a handful."""
     return FEW.search(name.lower()) is not None
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from hasten.scan.look import (
     Look,
@@ -50,11 +51,16 @@ def only_infers(function: Function) -> bool:
     name = function.last_name
     if HOOKS.match(name) or _is_check(function):
         return False
-    if not INFERS.search(name.lower()) and not _evaluates(function):
+    if not _says_infers(name) and not _evaluates(function):
         return False
     if not NEED_GRADIENTS.isdisjoint(function.called):
         return False
     return not any(_takes_gradients(each) for each in own_methods(function))
+
+
+@lru_cache(maxsize=10_000)
+def _says_infers(name: str) -> bool:
+    return INFERS.search(name.lower()) is not None
 
 
 def _evaluates(function: Function) -> bool:

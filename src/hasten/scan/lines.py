@@ -8,7 +8,8 @@ import ast
 import re
 from bisect import bisect_right
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, count
+from operator import add
 
 from hasten.records.scan import Edit
 
@@ -25,7 +26,7 @@ class Lines:
         if "\r" in self.text:
             return [0, *(each.end() for each in LINE_END.finditer(self.text))]
         lengths = accumulate(map(len, self.text.split("\n")[:-1]))
-        return [0, *[before + ends for ends, before in enumerate(lengths, 1)]]
+        return [0, *map(add, lengths, count(1))]
 
     @cached_property
     def longest(self) -> int:

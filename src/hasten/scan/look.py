@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 from hasten.scan import vocabulary
 from hasten.scan.heat import OPTIMIZER, Heats, Local
@@ -277,10 +278,10 @@ def _asks_for_few(test: ast.expr) -> bool:
 
 def _asked(test: ast.expr) -> Iterator[ast.AST]:
     """All of a condition, but for what only must be there: ``logger is not None``."""
-    open_: list[ast.AST] = [test]
+    open_: list[Any] = [test]
     while open_:
         each = open_.pop()
-        if isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.IsNot):
+        if each.__class__ is ast.Compare and each.ops[0].__class__ is ast.IsNot:
             match each:
                 case ast.Compare(ops=[_], comparators=[ast.Constant(value=None)]):
                     continue

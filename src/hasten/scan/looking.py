@@ -1,14 +1,15 @@
 """Which rules look at which places of a file."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain, compress
 from typing import NamedTuple
 
+from hasten.scan.look import Look
 from hasten.scan.outline import Outline, Site
-from hasten.scan.rule import Rule
+from hasten.scan.rule import Found, Rule
 from hasten.scan.subjects import SUBJECTS
 from hasten.scan.traversal import Wanted
 
@@ -27,10 +28,18 @@ narrowing_to = cache(Narrowing)
 
 
 class Asked(NamedTuple):
-    """A rule that looks at places of a kind, or at some of them."""
+    """A rule that looks at places of a kind, or at some of them, with what is asked of it for each
+    kind of each file."""
 
     rule: Rule
     narrowing: Narrowing | None
+    needs_torch: bool
+    mentions: tuple[str, ...]
+    check: Callable[[Site, Look], Iterator[Found]]
+
+    @classmethod
+    def of(cls, rule: Rule, narrowing: Narrowing | None) -> "Asked":
+        return cls(rule, narrowing, rule.needs_torch, rule.mentions, rule.check)
 
 
 @dataclass(frozen=True)
@@ -49,11 +58,11 @@ class Rules:
     def of(cls, rules: Iterable[Rule]) -> "Rules":
         found = cls()
         for rule in rules:
-            plain = Asked(rule, _narrowing(rule))
+            plain = Asked.of(rule, _narrowing(rule))
             for name in rule.calls:
                 found.by_call.setdefault(name, []).append(plain)
             for node in rule.nodes:
-                found.by_node.setdefault(node, []).append(Asked(rule, _narrowing(rule, node)))
+                found.by_node.setdefault(node, []).append(Asked.of(rule, _narrowing(rule, node)))
             for name in rule.writes:
                 found.by_write.setdefault(name, []).append(plain)
         return found
@@ -76,9 +85,9 @@ class Rules:
         """Whose subject is seen."""
         for places, by_name in zip((found.calls, found.writes), self._subjects, strict=True):
             for name in by_name.keys() & places.keys():
-                for rule, narrowing in by_name[name]:
-                    if Places(places[name]).left(narrowing):
-                        yield rule
+                for each in by_name[name]:
+                    if Places(places[name]).left(each.narrowing):
+                        yield each.rule
 
 
 def _telling(by_name: dict[str, list[Asked]]) -> dict[str, list[Asked]]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hasten.scan.heat import FEW, bare
+from hasten.scan.heat import bare, says_few
 from hasten.scan.look import Look, called_name, receiver
 from hasten.scan.nodes import parts_of, walk
 from hasten.scan.outline import Function, Site
@@ -77,7 +77,7 @@ def stateful(site: Site, look: Look) -> Recurrence | None:
 
 def goes_over_parts(loop: ast.For) -> bool:
     """``for i in range(self.n_layers)``: over what a model is made of, and no moments."""
-    return any(FEW.search(each.lower()) for each in (*_said(loop.target), *_said(bare(loop.iter))))
+    return any(map(says_few, (*_said(loop.target), *_said(bare(loop.iter)))))
 
 
 def _said(node: ast.AST) -> Iterator[str]:

@@ -75,11 +75,10 @@ class Parameters:
 
     def takes_tensor(self, function: Function) -> bool:
         """Whether any of its parameters is one, by its type, its use or both their names."""
-        if any(
-            each.annotation is not None and of_annotation(each.annotation, self._outline) == TENSOR
-            for each in function.parameters.values()
-        ):
-            return True
+        for each in function.parameters.values():
+            said = each.annotation
+            if said is not None and of_annotation(said, self._outline) == TENSOR:
+                return True
         return bool(function.parameters) and bool(self.tensor_parameters(function))
 
     def _of_arguments(self, name: str, function: Function, values: Known) -> Value:

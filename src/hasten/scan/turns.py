@@ -125,7 +125,7 @@ def goes_over_rows(over: ast.expr, site: Site, look: Look) -> bool:
         over = over.args[0]
     is_zip = isinstance(over, ast.Call) and called_name(over) == "zip"
     together = over.args if is_zip else [over]  # type: ignore[attr-defined]
-    if not all(_may_be_many(name) and "list" not in name for name in _all_names(over)):
+    if not all(map(_may_have_rows, _all_names(over))):
         return False
     if any(look.value(each, site).kind in ("module", "dataset", "loader") for each in together):
         return False
@@ -236,6 +236,11 @@ def _is_named_count(node: ast.expr) -> bool:
 @lru_cache(maxsize=10_000)
 def _may_be_many(name: str) -> bool:
     return not (FEW_THINGS.search(name) or NO_SAMPLES.search(name) or MOMENTS.search(name))
+
+
+@lru_cache(maxsize=10_000)
+def _may_have_rows(name: str) -> bool:
+    return _may_be_many(name) and "list" not in name
 
 
 def _is_first_of_shape(node: ast.Name, function: Function, look: Look) -> bool:

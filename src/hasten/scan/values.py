@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hasten.scan import vocabulary
+from hasten.scan.called_names import ByArguments, makes_tensor, told_by_last_name, told_by_name
 from hasten.scan.moves import moves_to_device, of_tensor_method
 from hasten.scan.outline import Binding, Class, Function, Outline
 from hasten.scan.signs import TENSORS, Parameters, by_name, may_give_tensor, of_annotation
@@ -36,8 +37,6 @@ MODULES = ("torch.", "numpy.", "np.", "pandas.", "pd.", "math.", "scipy.", "skle
 """Functions of these are no methods."""
 OUTWEIGHS: tuple[Kind, ...] = ("array", "frame", "text")
 """What an operation gives as soon as one of its operands is such, the first of these before all."""
-NUMBERS = ("len", "int", "float", "bool", "abs", "round")
-"""Functions of Python that give a number."""
 MODULE_BASES = ("Module", "LightningModule", "PreTrainedModel", "ModuleList", "Sequential")
 
 
@@ -46,10 +45,10 @@ class Values:
 
     def __init__(self, outline: Outline) -> None:
         self._outline = outline
-        self._known: dict[tuple[int, int], Value] = {}
-        self._following: dict[int, int] = {}
+        self._known: dict[tuple[ast.AST, Function], Value] = {}
+        self._following: dict[ast.AST, int] = {}
         """What is being worked out, by place, and how many others are around it."""
-        self._passing: dict[tuple[int, int], tuple[Value, int]] = {}
+        self._passing: dict[tuple[ast.AST, Function], tuple[Value, int]] = {}
         """What holds while the outermost is worked out: it was cut off where it led back to what is
         around it, and asked for by itself it may come to more. With how far out it led."""
         self._cut = WHOLE
@@ -63,8 +62,7 @@ class Values:
         find = _FINDERS.get(node.__class__)
         if find is None:
             return _of_constant(node) if isinstance(node, ast.Constant) else UNKNOWN
-        place = id(node)
-        key = place, id(function)
+        key = node, function
         known = self._known.get(key)
         if known is not None:
             return known
@@ -74,15 +72,15 @@ class Values:
             known, cut = self._passing[key]
             self._cut = min(self._cut, cut)
             return known
-        if place in following or depth > DEPTH:
-            self._cut = min(self._cut, following.get(place, 0))
+        if node in following or depth > DEPTH:
+            self._cut = min(self._cut, following.get(node, 0))
             return UNKNOWN
         around, self._cut = self._cut, WHOLE
-        following[place] = depth
+        following[node] = depth
         try:
             found = find(self, node, function)
         finally:
-            del following[place]
+            del following[node]
         if self._cut >= depth:
             self._known[key] = found
             self._cut = around
@@ -275,6 +273,8 @@ class Values:
 
     def _class_of(self, node: ast.AST, function: Function) -> Class | None:
         """The class of this file of which it is an object."""
+        if not self._outline.classes:
+            return None
         said: ast.AST | None = None
         match node:
             case ast.Name():
@@ -419,16 +419,15 @@ class Values:
         if named is not None:
             return named
         own = self._of_own_call(called, function)
-        if own.kind == "unknown" and vocabulary.MAKES_LOADER.search(last_name(called)):
-            return LOADER
-        if own.kind == "unknown" and vocabulary.GIVES_SCORES.search(last_name(called)):
-            return TENSOR
-        return own if own.kind != "unknown" else self._of_foreign_call(node, dotted, function)
+        if own.kind != "unknown":
+            return own
+        told = told_by_last_name(last_name(called))
+        return told if told.kind != "unknown" else self._of_foreign_call(node, dotted, function)
 
     def _of_foreign_call(self, node: ast.Call, dotted: str, function: Function) -> Value:
         """Of a function of another file that is given tensors: it mostly gives some."""
         base, _, name = dotted.rpartition(".")
-        if vocabulary.MAKES_TENSOR.search(name):
+        if makes_tensor(name):
             return self._of_maker(node, function)
         if not may_give_tensor(name):
             return UNKNOWN
@@ -527,76 +526,46 @@ class Values:
         return binding.how == "item" and last_name(binding.value) in vocabulary.BATCHES
 
     def _of_named_call(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
-        if dotted in NUMBERS:
-            return NUMBER
+        told = told_by_name(dotted)
+        if told is None or isinstance(told, Value):
+            return told
+        return _BY_ARGUMENTS[told](self, node, dotted, function)
+
+    def _of_parts(self, node: ast.Call, dotted: str, function: Function) -> Value:
+        where = self.of(node.args[0], function).where if node.args else "unknown"
+        return Value("list", where, "tensor")
+
+    def _of_loader(self, node: ast.Call, dotted: str, function: Function) -> Value:
+        return Value("loader", self._place_of_rows(node, function))
+
+    def _of_dataset(self, node: ast.Call, dotted: str, function: Function) -> Value:
+        return Value("dataset", self._place_of_rows(node, function))
+
+    def _of_numpy(self, node: ast.Call, dotted: str, function: Function) -> Value:
         module, _, last = dotted.rpartition(".")
-        if (
-            module in vocabulary.TORCH
-            and last not in vocabulary.TORCH_GIVES_NO_TENSOR
-            and not last.startswith(("is_", "get_", "set_"))
-        ):
-            if last == "Parameter":
-                return TENSOR
-            if last[:1].isupper() and last not in vocabulary.MADE_ON_HOST:
-                return Value("module") if module == "torch.nn" else UNKNOWN
-            return self._of_torch_function(node, last, function)
-        if dotted in ("torch.split", "torch.chunk", "torch.unbind"):
-            return Value(
-                "list", self.of(node.args[0], function).where if node.args else "unknown", "tensor"
-            )
-        if last in ("clip_grad_norm_", "clip_grad_norm"):
-            return DEVICE_TENSOR
-        if last == "register_buffer":
-            return TENSOR
-        if last in vocabulary.OPTIMIZERS and ("optim" in dotted or dotted == last):
-            return Value("optimizer")
-        if last in vocabulary.LOADERS or last.endswith("DataLoader"):
-            return Value("loader", self._place_of_rows(node, function))
-        if last in vocabulary.DATASETS:
-            return Value("dataset", self._place_of_rows(node, function))
-        if dotted.startswith(vocabulary.LR_SCHEDULERS):
-            return Value("scheduler")
-        if last == "GradScaler":
-            return Value("scaler")
-        if last == "SummaryWriter":
-            return Value("writer")
-        if dotted.startswith(("numpy.", "np.", "scipy.sparse.")):
-            is_drawn = module.endswith(".random") and _draws_number(node, last)
-            return NUMBER if is_drawn or _is_of_number(node, last) else ARRAY
-        if dotted.startswith(("pandas.", "pd.")) or (
-            last in vocabulary.FRAMES and "." not in dotted
-        ):
-            return Value("frame")
-        if dotted == "torch.device":
-            return Value("device")
-        if dotted in vocabulary.STORES:
-            return Value("file")
-        if dotted.startswith(("torch.nn.", "torchaudio.transforms.")):
-            return Value("module")
-        if dotted in ("str", "repr"):
-            return Value("text")
-        if dotted in ("list", "tuple", "sorted", "reversed", "set"):
-            held = self.of(node.args[0], function) if node.args else UNKNOWN
-            return Value(
-                "list", held.where, "tensor" if held.kind in ("tensor", "batch") else held.items
-            )
-        if dotted in ("sum", "max", "min") and node.args:
-            held = self.of(node.args[0], function)
-            return Value(held.items if held.kind == "list" else held.kind, held.where)
-        if (
-            dotted
-            in ("enumerate", "tqdm", "iter", "next", "zip", "map", "deepcopy", "copy.deepcopy")
-            and node.args
-        ):
-            inner = self.of(node.args[0], function)
-            if dotted == "next":
-                return Value("batch", inner.where) if inner.kind == "loader" else UNKNOWN
-            return inner
-        if last in ("tqdm", "trange", "track") and node.args:
-            return self.of(node.args[0], function)
-        if last == "prepare" and node.args:
-            return self.of(node.args[0], function)
-        return None
+        is_drawn = module.endswith(".random") and _draws_number(node, last)
+        return NUMBER if is_drawn or _is_of_number(node, last) else ARRAY
+
+    def _of_listed(self, node: ast.Call, dotted: str, function: Function) -> Value:
+        held = self.of(node.args[0], function) if node.args else UNKNOWN
+        is_tensor = held.kind in ("tensor", "batch")
+        return Value("list", held.where, "tensor" if is_tensor else held.items)
+
+    def _of_one(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
+        """``sum(xs)`` and ``max(xs)`` are what one of them is."""
+        if not node.args:
+            return None
+        held = self.of(node.args[0], function)
+        return Value(held.items if held.kind == "list" else held.kind, held.where)
+
+    def _of_next(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
+        if not node.args:
+            return None
+        inner = self.of(node.args[0], function)
+        return Value("batch", inner.where) if inner.kind == "loader" else UNKNOWN
+
+    def _of_given(self, node: ast.Call, dotted: str, function: Function) -> Value | None:
+        return self.of(node.args[0], function) if node.args else None
 
     def _place_of_rows(self, node: ast.Call, function: Function) -> Where:
         """Of a loader or a data set: of tensors that lie on the device come batches that do."""
@@ -604,7 +573,8 @@ class Values:
         is_there = held.where == "device" and held.kind in ("tensor", "dataset")
         return "device" if is_there else "host"
 
-    def _of_torch_function(self, node: ast.Call, name: str, function: Function) -> Value:
+    def _of_torch_function(self, node: ast.Call, dotted: str, function: Function) -> Value:
+        name = dotted.rpartition(".")[2]
         device = next((word.value for word in node.keywords if word.arg == "device"), None)
         if device is not None:
             return self._made_on(device, function)
@@ -890,3 +860,16 @@ _FINDERS: dict[type[ast.AST], Callable[[Values, Any, Function], Value]] = {
     ast.Await: Values._of_inner,
 }
 """By the kind of node; of all others nothing is known."""
+
+_BY_ARGUMENTS: dict[ByArguments, Callable[[Values, ast.Call, str, Function], Value | None]] = {
+    "torch": Values._of_torch_function,
+    "parts": Values._of_parts,
+    "loader": Values._of_loader,
+    "dataset": Values._of_dataset,
+    "numpy": Values._of_numpy,
+    "list": Values._of_listed,
+    "one of": Values._of_one,
+    "next": Values._of_next,
+    "same": Values._of_given,
+}
+"""Of calls whose names say what they give, together with what they are given."""

@@ -157,9 +157,11 @@ def _waits(read: ast.expr, site: Site, look: Look) -> bool:
         return False
     if isinstance(read, ast.BinOp):
         return _waits(read.left, site, look) or _waits(read.right, site, look)
+    if not look.is_on_device(read, site):
+        return False
     is_size = isinstance(site.node, ast.Slice) or site.called in OF_SIZES or _is_of_all(site.node)
     is_size = is_size and not last_name(read).endswith("loss")
-    return look.is_on_device(read, site) and not (is_size and look.is_only_named(read, site))
+    return not (is_size and look.is_only_named(read, site))
 
 
 def _is_of_all(node: ast.AST) -> bool:

@@ -140,11 +140,13 @@ def train(model, loader, optimizer):
             for each in sides:
                 if last_name(each) == "shape" or _is_no_tensor(each):
                     return False
-            if any(look.value(each, site).kind in ("text", "none", "list") for each in sides):
-                return False
-            return any(
-                look.is_on_device(each, site) for each in sides if not _is_size(each, site, look)
-            )
+            for each in sides:
+                if look.value(each, site).kind in ("text", "none", "list"):
+                    return False
+            for each in sides:
+                if look.is_on_device(each, site) and not _is_size(each, site, look):
+                    return True
+            return False
         if isinstance(part, ast.Call) and called_name(part) in ("any", "all"):
             checked = receiver(part)
             if isinstance(checked, ast.Call) and called_name(checked) in FINITE:

@@ -337,13 +337,17 @@ def _takes_segments(loop: Loop, look: Look) -> bool:
         )
     ):
         return True
-    return any(_is_of_segment(each.node, loop, look) for each in calls_in(loop))
+    return any(
+        _is_of_segment(each.node, loop, look)
+        for each in calls_in(loop)
+        if each.called not in LAUNCH_NOTHING
+    )
 
 
 def _is_of_segment(call: ast.Call, loop: Loop, look: Look) -> bool:
     """``x[start : start + n].mean(0)``, where a later line of the loop moves the start, or where
     the loop goes over starts and sizes or ends."""
-    if called_name(call) in LAUNCH_NOTHING or not isinstance(call.func, ast.Attribute):
+    if not isinstance(call.func, ast.Attribute):
         return False
     for each in operands(call):
         match each:

@@ -45,7 +45,8 @@ class Solver(torch.nn.Module):
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if len(site.node.value.args) != 1:
+        given = site.node.value.args
+        if len(given) != 1 or not isinstance(given[0], (ast.Attribute, ast.Call)):
             return
         call = _call_of_part(site.node)
         if call is None or not is_model_call(call, site.function, look):

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name, names_in
@@ -76,34 +76,44 @@ def block_size():
     def check(self, site: Site, look: Look) -> Iterator[Found]:
         if not FAST_PATHS.search(look.text_of(site.function)):
             return
-        told = _names_that_tell(site)
-        for each in walk(site.function.node):
-            if isinstance(each, ast.Compare) and len(each.ops) == 1:
-                about = any(part is site.node for part in walk(each.left))
-                if (about or told & {*names_in(each.left)}) and _leaves_out(each, look):
-                    yield Found(each, f"`{look.source(each)}` leaves out devices that could")
+        compared = [each for each in walk(site.function.node) if _leaves_out(each, look)]
+        told = _names_that_tell(site) if compared else set()
+        for each in compared:
+            about = any(part is site.node for part in walk(each.left))
+            if about or told & {*names_in(each.left)}:
+                yield Found(each, f"`{look.source(each)}` leaves out devices that could")
 
 
 def _names_that_tell(site: Site) -> set[str]:
     """Names that are made of what was asked."""
-    told: set[str] = set()
-    start = site.node
-    for name, bindings in site.function.bindings.items():
-        if any(each.value is not None and start in walk(each.value) for each in bindings):
-            told.add(name)
+    told = {
+        name
+        for name, bindings in site.function.bindings.items()
+        if any(_is_in(site.node, each.value) for each in bindings)
+    }
+    if not told:
+        return told
     for name, bindings in site.function.bindings.items():
         if any(each.value is not None and told & {*names_in(each.value)} for each in bindings):
             told.add(name)
     return told
 
 
-def _leaves_out(node: ast.Compare, look: Look) -> bool:
-    against = node.comparators[0]
+def _is_in(asked: ast.Call, value: ast.expr | None) -> bool:
+    if value is None or not value.lineno <= asked.lineno <= (value.end_lineno or 0):
+        return False
+    return asked in walk(value)
+
+
+def _leaves_out(node: ast.AST, look: Look) -> TypeGuard[ast.Compare]:
+    """``capability > (8, 0)``."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return False
+    operator, against = node.ops[0], node.comparators[0]
+    if not isinstance(operator, (ast.Gt, ast.Eq)):
+        return False
     if isinstance(against, ast.Call) and called_name(against) not in ("parse", "Version"):
         return False
     words = look.source(against)
-    if isinstance(node.ops[0], ast.Gt):
-        return AMPERE.search(words) is not None
-    if isinstance(node.ops[0], ast.Eq):
-        return words == "8" or AMPERE.search(words) is not None
-    return False
+    is_major = isinstance(operator, ast.Eq) and words == "8"
+    return is_major or AMPERE.search(words) is not None

@@ -10,9 +10,9 @@ from hasten.scan.arguments import insert_into_call
 from hasten.scan.edits import fix_of, replace
 from hasten.scan.heat import Heat
 from hasten.scan.look import Look, called_name
+from hasten.scan.nodes import parts_of
 from hasten.scan.outline import Site
 from hasten.scan.rule import Found, Rule
-from hasten.scan.usage import occurrences
 
 OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
 RENAMED = ("autocast", "GradScaler")
@@ -103,10 +103,15 @@ def _rename_import(node: ast.ImportFrom, look: Look) -> Fix | None:
 def _uses(name: str, look: Look) -> Iterator[tuple[ast.Name, ast.AST]]:
     """With what each stands in, the last first. Most statements are not looked into: the name is
     not in their text."""
-    for statement in reversed(look.outline.tree.body):
-        if name in look.lines.of(statement):
-            for used, above in occurrences(statement, name):
-                yield used, above[-1]
+    tree = look.outline.tree
+    open_: list[tuple[ast.AST, ast.AST]] = [(each, tree) for each in tree.body]
+    while open_:
+        node, above = open_.pop()
+        if isinstance(node, ast.Name):
+            if node.id == name:
+                yield node, above
+        elif not isinstance(node, ast.stmt) or name in look.lines.of(node):
+            open_ += [(each, node) for each in parts_of(node)]
 
 
 def _name_device(call: ast.Call, device: str, name: str, look: Look) -> Edit | None:
