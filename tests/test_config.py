@@ -72,7 +72,7 @@ OF_ALL_KINDS = msgspec.structs.replace(
     ),
 )
 """Something to do for every technique."""
-ONLY_IN_PLANS = {"batch_size", "late_readings"}
+ONLY_IN_PLANS = {"batch_size", "kept_memory", "late_readings"}
 
 
 def parts(config: PerformanceConfig, traits: Traits = TRAITS) -> dict[str, Any]:

@@ -21,7 +21,11 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """The file of results."""
 
     def __str__(self) -> str:
-        return f"{self.times:.3g}x on {self.on} ({self.least:.3g}x to {self.most:.3g}x)"
+        return f"{_times(self.times)} on {self.on} ({_times(self.least)} to {_times(self.most)})"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:.3g}x"
 
 
 class Worth(msgspec.Struct, frozen=True, kw_only=True):
