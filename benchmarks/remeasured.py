@@ -4,10 +4,10 @@ Two fresh processes, one for each side, build the task and take steps until they
 take turns of a second: rows divided by the clock. The ratio of a pair is the median over its turns,
 and the figure the geometric mean over the pairs. None of what tune measures with is used.
 
-A process keeps the cores that its threads came to when it began, and these differ: one pair of
+A process keeps a heap that gives memory back in each step, or one that does not: one pair of
 ``gallery:bloom`` kept to 2.06 to 2.34 for three minutes, and of 14 pairs four came to 1.44 to 1.56
-and ten to 1.97 to 2.24. So a handful of pairs says little, and their median is that of the cores
-that were drawn more often.
+and ten to 1.97 to 2.24. So a handful of pairs says little, and their median is that of the heaps
+that happen more often.
 """
 
 import argparse

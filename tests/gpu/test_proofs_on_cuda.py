@@ -10,7 +10,7 @@ import torch
 
 from hasten.measure import messages, numerics
 from hasten.measure.lab import Lab
-from hasten.records.plan import Plan, RawPart
+from hasten.records.plan import Plan, RawPart, Rung
 from hasten.records.verdict import NumericsClaim
 from hasten.runtime.run import Run
 from hasten.task.seed import seed_everything
@@ -70,7 +70,9 @@ def test_a_trace_says_the_same_wherever_it_is_kept(
     def traced(role: Literal["baseline", "candidate"]) -> messages.Reply:
         seed_everything(0)
         run = Run(make_training("perceptron", device="cuda"))
-        asked = messages.Trace(path=str(tmp_path / "trace"), role=role, reduction="mean")
+        asked = messages.Trace(
+            path=str(tmp_path / "trace"), role=role, rung=Rung.ROUNDING, reduction="mean"
+        )
         return numerics.trace(run, asked)
 
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -1,6 +1,7 @@
 """What the C library keeps is not given out anew by the kernel."""
 
 import os
+import resource
 import subprocess
 import sys
 
@@ -46,7 +47,7 @@ GIVES_BACK = {"MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_MMAP_THRESHOLD_": "131
 
 @pytest.mark.skipif(kept_memory._unable("cpu") is not None, reason="glibc cannot be asked here")
 def test_memory_that_is_kept_needs_no_kernel() -> None:
-    pages = 20 * 4 * 256
+    pages = 20 * 4 * (1 << 20) // resource.getpagesize()
     assert _faults("kept", {}) < pages / 20
     assert _faults("plain", GIVES_BACK) > pages / 2
 

@@ -115,17 +115,13 @@ def _of_the_host(parts: ProfileParts, shares: Shares, place: Place | None) -> li
 def _of_the_kernel(
     parts: ProfileParts, shares: Shares, device: Device, place: Place | None
 ) -> Finding | None:
-    """Its threads may work at the same time: the share is the most that it can be."""
     measured = parts.measurement
-    clearing_s = min(
-        measured.kernel_s, thresholds.FAULT_S * measured.page_faults, shares.step_s / 2
-    )
+    clearing_s = min(measured.kernel_s, thresholds.FAULT_S * measured.page_faults)
     return _finding(
         "page-faults",
-        f"in the kernel for {measured.page_faults:,.0f} pages of memory that the steps before had "
-        "given back",
+        f"in the kernel, which gives out {measured.page_faults:,.0f} pages of memory anew",
         "Let the allocator keep memory from step to step.",
-        clearing_s / shares.step_s if device.kind == "cpu" else 0.0,
+        min(clearing_s / shares.step_s, thresholds.MOST_CLEARING) if device.kind == "cpu" else 0.0,
         thresholds.KERNEL_SHARE,
         shares.step_s,
         place,

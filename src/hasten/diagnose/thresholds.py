@@ -17,6 +17,8 @@ KERNEL_SHARE = 0.05
 FAULT_S = 5e-6
 """What a page fault takes the kernel at most: 2 to 3 microseconds were seen, of 4 KiB on two busy
 cores. What it does beyond that is something else."""
+MOST_CLEARING = 0.5
+"""Of a step: threads clear at the same time, and their seconds add up to more than it has."""
 MODEL_SHARE = 0.15
 """Beyond its products. Compiling takes seconds to minutes, and rarely removes all of it."""
 IDLE_SHARE = 0.10

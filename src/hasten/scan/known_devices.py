@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from hasten.scan.look import Look, argument, called_name, is_own_attribute, keyword
 from hasten.scan.moves import moves_to_device
+from hasten.scan.nodes import walk
 from hasten.scan.outline import Binding, Function, Site
 from hasten.scan.trace import FOLLOWED
 
@@ -41,6 +42,11 @@ def _devices_of(call: ast.Call) -> list[ast.expr]:
 
 def _is_conditional(site: Site) -> bool:
     """``if __name__ == "__main__"`` is none of the conditions."""
+    if any(
+        isinstance(part, ast.IfExp | ast.BoolOp) and site.node in walk(part)
+        for part in walk(site.statement)
+    ):
+        return True
     blocks = site.block.outwards() if site.block is not None else ()
     return any(
         isinstance(each.node, ast.If) and "__name__" not in ast.dump(each.node.test)
@@ -60,6 +66,8 @@ def _kinds(node: ast.expr | None, function: Function, look: Look, steps: int = F
     match node:
         case ast.Constant(value=None):
             return NONE
+        case ast.Constant(value=bool()):
+            return UNKNOWN
         case ast.Constant(value=int()):
             return CUDA
         case ast.Constant(value=str(name)) | ast.JoinedStr(values=[ast.Constant(value=name), *_]):
@@ -79,5 +87,5 @@ def _kinds(node: ast.expr | None, function: Function, look: Look, steps: int = F
             return given(function.owner.attributes.get(node.attr, ()))
         case ast.Attribute(attr="device", value=held):
             of_another = look.values.of(held, function).kind in HAVE_DEVICES
-            return NONE if of_another or isinstance(held, ast.Call) else UNKNOWN
+            return NONE if of_another or called_name(held) == "next" else UNKNOWN
     return UNKNOWN

@@ -180,6 +180,7 @@ def _kind_of_sum(first: list[ast.expr | None], added: set[Holds]) -> Holds:
 
 
 def _has_double(look: Look) -> bool:
-    """Whether the file itself says which devices it computes on, and all of these have float64."""
+    """Whether the file itself says that it computes on CUDA, and on nothing else that may lack
+    float64."""
     kinds = kinds_of_devices(look)
     return CUDA <= kinds <= CUDA | CPU and not LACKS_DOUBLE.search(look.text)

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import sys
 
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
@@ -13,7 +14,8 @@ from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Techni
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """As malloc.h numbers them: how much memory may lie free at the end of the heap before it is given
 back, and from which size on an allocation is a mapping of its own, which is given back at once."""
-MOST_FREE = 2**31 - 1
+ALL = -1
+"""Of what lies free there."""
 LARGEST = 32 << 20
 """That glibc takes from its heap, if it is told to."""
 USUAL = 128 << 10
@@ -55,7 +57,7 @@ class KeptMemoryTechnique(Technique[KeptMemoryPart]):
         reason = _unable(pipeline.device.type)
         if reason:
             raise CannotApply(reason)
-        _set(MOST_FREE, LARGEST)
+        _set(ALL, LARGEST)
 
         def undo() -> None:
             _set(USUAL, USUAL)
@@ -67,7 +69,7 @@ class KeptMemoryTechnique(Technique[KeptMemoryPart]):
 def _unable(device: str) -> str | None:
     if device != "cpu":
         return "the training is not on the CPU"
-    if platform.libc_ver()[0] != "glibc":
+    if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return "the C library is not glibc"
     chosen = [each for each in SETTINGS if each in os.environ]
     if "malloc" in os.environ.get("GLIBC_TUNABLES", ""):
@@ -79,6 +81,6 @@ def _unable(device: str) -> str | None:
 
 def _set(most_free: int, largest: int) -> None:
     library = ctypes.CDLL(None)
-    for name, value in ((TRIM_THRESHOLD, most_free), (MMAP_THRESHOLD, largest)):
-        if not library.mallopt(name, value):
-            raise CannotApply(f"glibc takes no threshold of {value:,} bytes")
+    if not library.mallopt(MMAP_THRESHOLD, largest):
+        raise CannotApply(f"glibc takes no allocation of {largest >> 20} MiB from its heap")
+    library.mallopt(TRIM_THRESHOLD, most_free)  # which takes any

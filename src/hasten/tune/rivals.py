@@ -30,6 +30,10 @@ class Terms:
     warm_limit_s: float
 
 
+class NotReadyError(WorkerFailure):
+    """Of a rival that has not come to its first timed step."""
+
+
 @dataclass(frozen=True)
 class Meeting:
     """What came of a contest for the rival."""
@@ -113,7 +117,10 @@ class Rivals:
     def _side_by_side(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
         if self._incumbent is None:
             (self._incumbent,) = self._lab.arms(incumbent, anew=False)
-        (self._rival,) = self._lab.arms(rival, limit_s=terms.warm_limit_s, anew=False)
+        try:
+            (self._rival,) = self._lab.arms(rival, limit_s=terms.warm_limit_s, anew=False)
+        except WorkerFailure as failure:
+            raise NotReadyError(failure.failed) from failure
         if self._rival.fell_back() is not None:
             return Meeting(None, self._rival.applied)
         comparison = compare(

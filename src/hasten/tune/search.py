@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from hasten.errors import HastenError
 from hasten.measure.compare import LOOKS_S, is_hopeless
 from hasten.measure.lab import Lab
-from hasten.measure.messages import Failed
 from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied
 from hasten.records.finding import Finding
@@ -24,7 +23,7 @@ from hasten.stats.paired import CONFIDENCE
 from hasten.tune.parity import prove_steps
 from hasten.tune.propose import lighter, propose
 from hasten.tune.prove import Prover
-from hasten.tune.rivals import Rivals, Terms
+from hasten.tune.rivals import NotReadyError, Rivals, Terms
 
 GRACE_S = 60.0
 """What warming up may take beyond the time of the search."""
@@ -238,7 +237,7 @@ class Search:
             trial = self._judge(candidate, plan, tell, smaller)
         except WorkerFailure as failure:
             self._rivals.end()  # the incumbent may be the one that failed: begin it anew
-            return self._failed(candidate, failure.failed)
+            return self._failed(candidate, failure)
         self._rivals.part(won=trial.outcome == "kept")
         return trial
 
@@ -306,10 +305,12 @@ class Search:
             applied=applied,
         )
 
-    def _failed(self, candidate: Candidate, failed: Failed) -> Trial:
+    def _failed(self, candidate: Candidate, failure: WorkerFailure) -> Trial:
+        failed = failure.failed
+        is_late = failed.kind == "hung" and isinstance(failure, NotReadyError)
         outcome: Outcome = "out_of_memory" if failed.kind == "out_of_memory" else "failed"
         why = failed.what
-        if self._is_slow(candidate) and failed.kind == "hung":
+        if is_late and self._is_slow(candidate):
             outcome, why = "out_of_time", f"{why} With more --minutes it has longer."
         return Trial(
             candidate=candidate,

@@ -26,7 +26,7 @@ BY_HAND = (
     "Give `pin_memory=True`, and copy the batches with `non_blocking=True`: the one gains nothing"
     " without the other. Samples must lie on the host: what lies on a device cannot be pinned."
 )
-NON_BLOCKING = re.compile(r"\bnon_blocking\s*=\s*(?!False)")
+NON_BLOCKING = re.compile(r"\bnon_blocking\s*=(?!\s*False)")
 ONCE = re.compile(r"(^|[\W_])(test|predict|inference)")
 GO_THROUGH = ("list", "tuple", "tqdm", "enumerate", "iter", "next")
 

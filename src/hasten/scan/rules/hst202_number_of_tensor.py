@@ -111,11 +111,20 @@ def train_step(model, loader, optimizer):
         total += loss.detach().double()
     total = float(total)
     return total
+
+def train_heads(model, loader, optimizer, heads):
+    for x, y in loader:
+        total = model(x, y).sum()
+        for head in heads:
+            total = total + head(x).sum()
+        total.backward()
+        total = float(total)  # !
+        optimizer.step()
 """,
     )
 
     def check(self, site: Site, look: Look) -> Iterator[Found]:
-        if look.draws(site) or _is_sum_of_loop(site):
+        if look.draws(site) or _is_sum_of_loop(site, look):
             return
         for read in _read(site.node, look):
             if not isinstance(read, ast.Constant) and _waits(read, site, look):
@@ -123,14 +132,17 @@ def train_step(model, loader, optimizer):
                 return
 
 
-def _is_sum_of_loop(site: Site) -> bool:
-    """``total = float(total)`` after the loop that has added it up: one read for all turns."""
+def _is_sum_of_loop(site: Site, look: Look) -> bool:
+    """``total = float(total)`` after the loop over batches that has added it up: one read for all
+    of them."""
     match site.statement:
         case ast.Assign(
             targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Name(id=read)]) as call
         ) if call is site.node and read == name:
             above = [
-                each for each in site.function.loops if (each.node.end_lineno or 0) < call.lineno
+                each
+                for each in site.function.loops
+                if (each.node.end_lineno or 0) < call.lineno and look.heats.goes_over_batches(each)
             ]
             given = site.function.bindings.get(name, ())
             return any(loop.holds(each.line) for loop in above for each in given)

@@ -170,6 +170,15 @@ def train_batch(model, parts):
             losses.append(model(row))
             torch.stack(losses).sum().backward()
             print(torch.stack(losses).tolist())  # !
+
+def train_heads(loader, heads, optimizer):
+    for x in loader:
+        losses = []
+        for head in heads:
+            losses.append(head(x).sum())
+        torch.stack(losses).sum().backward()
+        print(torch.stack(losses).tolist())  # !
+        optimizer.step()
 """,
         """\
 import numpy as np
@@ -270,16 +279,17 @@ def _is_joined(copied: ast.expr, site: Site, look: Look) -> bool:
     joined = look.origin(copied, site)
     if not isinstance(joined, ast.Call) or called_name(joined) not in JOINS:
         return False
-    return look.is_of_torch(joined) and (site.loop is None or _is_of_inner(site.loop, joined))
+    return look.is_of_torch(joined) and (site.loop is None or _is_of_inner(site.loop, joined, look))
 
 
-def _is_of_inner(loop: Loop, joined: ast.Call) -> bool:
-    """Whether a loop within another has filled the list that is joined there."""
+def _is_of_inner(loop: Loop, joined: ast.Call, look: Look) -> bool:
+    """Whether a loop over batches within another has filled the list that is joined there."""
     filled = last_name(joined.args[0]) if joined.args else ""
     return filled != "" and any(
         each.loop is not None
         and each.loop is not loop
         and loop in each.loop.outwards()
+        and look.heats.goes_over_batches(each.loop)
         and last_name(receiver(each.node)) == filled
         for each in calls_in(loop)
         if each.called == "append"
