@@ -1,11 +1,7 @@
 """What the kernel did for this process: above all, clear memory before it is used."""
 
+import resource
 from typing import NamedTuple
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
 
 
 class KernelWork(NamedTuple):
@@ -17,8 +13,5 @@ class KernelWork(NamedTuple):
 
 
 def kernel_work() -> KernelWork:
-    """Nothing at all where the system does not tell."""
-    if resource is None:
-        return KernelWork(0.0, 0)
     used = resource.getrusage(resource.RUSAGE_SELF)
     return KernelWork(used.ru_stime, used.ru_minflt)

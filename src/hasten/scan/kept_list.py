@@ -76,7 +76,7 @@ def _read_from_another(site: Site, usage: Usage, look: Look) -> Fix | None:
 def _read_at_once(site: Site, usage: Usage, fresh: str, look: Look) -> str:
     """By one copy, where all are seen to have no dims and to lie on one device; else empty."""
     torch = look.outline.name_of("torch")
-    start = look.lines.start(usage.statement.body[0])  # type: ignore[attr-defined]
+    start = look.lines.start(usage.statement.body[0])
     indentation = look.lines.indentation(start)
     kept = [before_copies(each) for _, above in usage.inside for each in _appended(above)]
     if torch is None or indentation is None or may_be_several(kept, usage.loop, site, look):

@@ -32,10 +32,10 @@ class Usage:
         return self.loop.function
 
     @property
-    def statement(self) -> ast.stmt:
+    def statement(self) -> ast.For | ast.AsyncFor | ast.While:
         """The loop itself, which is no comprehension: nothing is added up in one."""
         node = self.loop.node
-        assert isinstance(node, ast.stmt)
+        assert isinstance(node, ast.For | ast.AsyncFor | ast.While)
         return node
 
     @cached_property

@@ -31,7 +31,7 @@ class Terms:
 
 
 class NotReadyError(WorkerFailure):
-    """Of a rival that has not come to its first timed step."""
+    """Of a plan that has not come to its first timed step."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,7 @@ class Rivals:
     def _side_by_side(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
         if self._incumbent is None:
             (self._incumbent,) = self._lab.arms(incumbent, anew=False)
-        try:
-            (self._rival,) = self._lab.arms(rival, limit_s=terms.warm_limit_s, anew=False)
-        except WorkerFailure as failure:
-            raise NotReadyError(failure.failed) from failure
+        self._rival = self._ready(rival, terms)
         if self._rival.fell_back() is not None:
             return Meeting(None, self._rival.applied)
         comparison = compare(
@@ -135,9 +132,16 @@ class Rivals:
         self._rival.read()
         return Meeting(comparison, self._rival.applied)
 
+    def _ready(self, plan: Plan, terms: Terms) -> Arm:
+        try:
+            (arm,) = self._lab.arms(plan, limit_s=terms.warm_limit_s, anew=False)
+        except WorkerFailure as failure:
+            raise NotReadyError(failure.failed) from failure
+        return arm
+
     def _meet_in_turns(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
         contest = compare_in_turns(
-            lambda plan: self._lab.arms(plan, limit_s=terms.warm_limit_s, anew=False)[0],
+            lambda plan: self._ready(plan, terms),
             incumbent,
             rival,
             seed=terms.seed,

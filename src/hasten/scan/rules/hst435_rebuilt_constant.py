@@ -113,15 +113,12 @@ def _is_used_here(call: ast.Call, site: Site, look: Look) -> bool:
 
 def _is_same_each_time(call: ast.Call, look: Look) -> bool:
     called = call.func
+    if isinstance(called, ast.Name) and _is_fixed(call):
+        return _makes_table(called.id, look)
     name = last_name(called)
-    is_plain = isinstance(called, ast.Name)
-    if is_plain and name in look.outline.named and _is_fixed(call):
-        return _makes_table(name, look)
     if _is_window(name):
-        is_known = look.dotted(called).startswith(MODULES)
-    else:
-        is_known = name[:1].isupper() and bool(TRANSFORM.match(look.dotted(called)))
-    return is_known and not (is_plain and _is_fixed(call))
+        return look.dotted(called).startswith(MODULES)
+    return name[:1].isupper() and bool(TRANSFORM.match(look.dotted(called)))
 
 
 @lru_cache(maxsize=10_000)
