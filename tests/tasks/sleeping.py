@@ -1,6 +1,6 @@
 """A training whose optimizer sleeps, and a technique that wakes it.
 
-What that gains is far beyond any noise: so a tuning's words about it do not hang on timing.
+It sleeps by a pretended clock: so a tuning's words about it do not hang on timing.
 """
 
 import time
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import brisk  # noqa: F401  # nothing here hangs on timing
+import pretended_time
 import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
@@ -22,7 +23,7 @@ class Sleepy(torch.optim.SGD):
     pause_s = ASLEEP_S
 
     def step(self, *args: Any, **more: Any) -> Any:
-        time.sleep(self.pause_s)
+        pretended_time.sleep(self.pause_s)
         return super().step(*args, **more)
 
 
@@ -34,6 +35,7 @@ def whole_batches(rows: int, width: int, size: int) -> DataLoader[Any]:
 
 
 def task(forward: Callable[..., Tensor] | None = None) -> hasten.Task:
+    pretended_time.pretend()
     return hasten.Task(
         model=nn.Linear(8, 4),
         data=whole_batches(rows=64, width=8, size=8),

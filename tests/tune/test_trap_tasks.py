@@ -62,10 +62,8 @@ def test_an_odd_training_is_tuned_as_any_other(tuned: Any, task: str) -> None:
     assert not [each for each in evidence.trials if each.outcome == "refuted"]
 
 
-def test_random_augmentation_is_not_frozen(tuned: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_augmentation_is_not_frozen(tuned: Any) -> None:
     """Most of a step is spent on it: what keeps it is many times faster, and another training."""
-    shorten(monkeypatch.setattr, looks_s=(1.0, 2.0, 4.0))
-    monkeypatch.setattr("hasten.stats.paired.ALIKE_S", 0.1)
     evidence = tuned("augments_at_random")
     for technique in ("freezes", "freezes_and_shuffles"):
         (row,) = rows_of(evidence, technique)
