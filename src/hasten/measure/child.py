@@ -78,6 +78,8 @@ class Child:
                 return self._describe(request)
             case messages.Start():
                 return self._start(request)
+            case messages.DigestState():
+                return messages.StateDigested(state=digests.digest_state(self.run.pipeline))
             case messages.WatchLines():
                 return watch_lines(lambda: self._build(request.task, request.seed), request)
             case messages.Warm():
@@ -204,7 +206,7 @@ class Child:
         task = self._build(request.task, request.seed)
         if request.evaluated_rows is not None:
             self._evaluation = Evaluation(task, request.plan, request.evaluated_rows)
-            return messages.Started(applied=tuple(self._evaluation.run.applied), state={})
+            return messages.Started(applied=tuple(self._evaluation.run.applied))
         is_traced = request.proof not in (None, Rung.BITWISE)
         numerics.switch_functional_dropout(on=not is_traced)
         if is_traced:
@@ -215,10 +217,7 @@ class Child:
         self._run = Run(Pipeline.from_task(task), request.plan)
         self._batches = self._run.endless()
         self._build_s = time.perf_counter() - start + self._loaded_s
-        return messages.Started(
-            applied=tuple(self._run.applied),
-            state=digests.digest_state(self._run.pipeline),
-        )
+        return messages.Started(applied=tuple(self._run.applied))
 
     def _repeat(self, request: messages.Repeat) -> messages.Repeated:
         if self._masks is None:

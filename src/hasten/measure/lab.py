@@ -1,5 +1,6 @@
 """Where one task is measured: makes worker processes, and ends them all when it is left."""
 
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Self
 
 import msgspec
 
+from hasten.host.cores import memory_left
 from hasten.measure import messages
 from hasten.measure.compare import LOOKS_S, WARM_STEPS, Arm, Contest, compare, warm_up
 from hasten.measure.nursery import Nursery
@@ -22,6 +24,8 @@ from hasten.stats.paired import MARGIN, Interval
 from hasten.task.names import refuse_unknown
 
 PHASE_STEPS = 60
+MEMORY_SHARE = 0.25
+"""Of what is left of the host's, for a file that workers hand each other."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Lab:
         self._forks = sys.platform == "linux"
         """Elsewhere libraries that torch loads do not survive it."""
         self._open: list[Worker] = []
+        self._in_memory: list[int] = []
         self._made = 0
 
     def __enter__(self) -> Self:
@@ -60,7 +65,18 @@ class Lab:
         self.close_workers()
         if self._nursery is not None:
             self._nursery.close()
+        for descriptor in self._in_memory:
+            os.close(descriptor)
         self._folder.cleanup()
+
+    def large_file(self, name: str, size: int) -> Path:
+        """For workers to hand each other so many bytes: in memory where that has plenty, which is
+        gone with this process however it ends; else on disk."""
+        if not hasattr(os, "memfd_create") or size > MEMORY_SHARE * memory_left():
+            return self.folder / name
+        descriptor = os.memfd_create(name)
+        self._in_memory.append(descriptor)
+        return Path(f"/proc/{os.getpid()}/fd/{descriptor}")
 
     def worker(self, *, anew: bool = False) -> Worker:
         """A fresh process: forked from one that has loaded torch, or started ``anew``. Close it

@@ -77,8 +77,15 @@ class Start(Request, frozen=True, kw_only=True):
 
 class Started(Reply, frozen=True, kw_only=True):
     applied: tuple[Applied, ...]
+
+
+class DigestState(Request, frozen=True, kw_only=True):
+    """Of what was started, as it is: right after that, before step 1."""
+
+
+class StateDigested(Reply, frozen=True, kw_only=True):
     state: dict[str, str]
-    """Digest of every tensor, of the optimizers and of the random generators, before step 1."""
+    """Digest of every tensor, of the optimizers and of the random generators."""
 
 
 class WatchLines(Request, frozen=True, kw_only=True):
@@ -428,6 +435,7 @@ class Failed(Reply, frozen=True, kw_only=True):
 AnyRequest = (
     Describe
     | Start
+    | DigestState
     | WatchLines
     | Warm
     | TimeBlock
@@ -452,6 +460,7 @@ AnyRequest = (
 AnyReply = (
     Described
     | Started
+    | StateDigested
     | LinesRan
     | Warmed
     | Block

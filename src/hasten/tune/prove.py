@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Literal
 
 from hasten.measure import messages
@@ -30,6 +31,9 @@ from hasten.tune.checks import (
 
 STREAM_REPEATS = 16
 REPEAT_LIMIT_S = 120.0
+TRACE_TAKES = 40
+"""Times a model's parameters: gradients and updates of eight steps, how far fp64 is from them, and
+which have no sure sign."""
 
 
 class Prover:
@@ -42,6 +46,8 @@ class Prover:
         self.seed = seed
         self._reduction: Reduction = "coupled" if traits.couples_batch else traits.loss_reduction
         self._draws = traits.model.draws_random
+        self._trace_bytes = TRACE_TAKES * traits.model.parameter_bytes
+        self._traces: dict[Rung, Path] = {}
         self._start: dict[str, str] = {}
         self._traced: dict[Rung, messages.BaselineTraced] = {}
         self._leave_data = {each.technique for each in offers if not each.changes_data}
@@ -125,8 +131,7 @@ class Prover:
         changes_data = self._may_change_data(plan)
         data_s = DATA_LIMIT_S if changes_data else GLANCE_S if glance else None
         self._run_baseline(rung if has_rung else None, data_s)
-        started = worker.ask(self._request(plan), messages.Started)
-        yield check_start(self._start, started.state)
+        yield check_start(self._start, self._state(worker, plan))
         if data_s is not None:
             digested = _digest_data(worker, data_s)
             yield check_data_digests(self._data[data_s], digested, in_full=changes_data)
@@ -185,7 +190,7 @@ class Prover:
         if self._start and has_trace and (data_s is None or data_s in self._data):
             return
         with self._lab.worker() as worker:
-            self._start = worker.ask(self._request(NAIVE), messages.Started).state
+            self._start = self._state(worker, NAIVE)
             if data_s is not None and data_s not in self._data:
                 self._data[data_s] = _digest_data(worker, data_s)
             if rung is not None and rung not in self._traced:
@@ -193,14 +198,25 @@ class Prover:
                 request = self._trace(rung, "baseline")
                 self._traced[rung] = worker.ask(request, messages.BaselineTraced)
 
+    def _state(self, worker: Worker, plan: Plan | Subject) -> dict[str, str]:
+        """Before step 1."""
+        worker.ask(self._request(plan), messages.Started)
+        return worker.ask(messages.DigestState(), messages.StateDigested).state
+
     def _request(self, plan: Plan | Subject, rung: Rung | None = None) -> messages.Start:
         return self._lab.start(plan, proof=rung, seed=self.seed)
 
     def _trace(self, rung: Rung, role: Literal["baseline", "candidate"]) -> messages.Trace:
-        path = self._lab.folder / f"trace-{self.seed}-{rung}.safetensors"
+        if rung not in self._traces:
+            name = f"trace-{self.seed}-{rung}"
+            self._traces[rung] = self._lab.large_file(name, self._trace_bytes)
         epoch = self._traced[rung].epoch if role == "candidate" else None
         return messages.Trace(
-            path=str(path), role=role, rung=rung, reduction=self._reduction, epoch=epoch
+            path=str(self._traces[rung]),
+            role=role,
+            rung=rung,
+            reduction=self._reduction,
+            epoch=epoch,
         )
 
 

@@ -93,6 +93,8 @@ class Search:
         tried = [each for each in offers if each.rung is not Rung.CHANGES_TRAINING]
         chances = MOST_TRIES * sum(len(offer.parts) for offer in tried)
         self._confidence = 1 - (1 - CONFIDENCE) / max(chances, 1)
+        self._look_s = 0.0
+        """What the last look at where the time goes took."""
         self.trials: list[Trial] = []
         self.plan = NAIVE
         self.peak_bytes: int | None = None
@@ -170,7 +172,8 @@ class Search:
         for trial in not_tried:
             if trial.candidate.key() not in self._tried:
                 self._record(trial)
-        chosen = next((each for each in candidates if self._is_open(each)), None)
+        left = sorted(filter(self._is_open, candidates), key=self._was_tried)
+        chosen = left[0] if left else None
         return chosen and lighter(chosen, self._wrong(), self._offers, self.plan)
 
     def _wrong(self) -> set[str]:
@@ -181,11 +184,17 @@ class Search:
             if each.outcome in ("refuted", "not_proven") and not each.candidate.along
         }
 
+    def _was_tried(self, candidate: Candidate) -> bool:
+        """It has had its chance, and comes behind those that had none."""
+        return bool(self._measured(candidate))
+
+    def _measured(self, candidate: Candidate) -> list[Trial]:
+        tried = self._tried.get(candidate.key(), [])
+        return [each for each in tried if each.outcome != "below_noise"]
+
     def _is_open(self, candidate: Candidate) -> bool:
         """Never tried; or tried, on another plan than now, and not settled for good."""
-        measured = [
-            each for each in self._tried.get(candidate.key(), []) if each.outcome != "below_noise"
-        ]
+        measured = self._measured(candidate)
         if not measured:
             return True
         last = measured[-1]
@@ -223,6 +232,10 @@ class Search:
             self._note(trial)
 
     def _look_again(self, findings: Sequence[Finding], tell: Tell) -> Sequence[Finding]:
+        """Unless, by what the last look took, there is no time to try what this one would find."""
+        began = time.monotonic()
+        if self._left_s() < self._look_s + LOOKS_S[0]:
+            return findings
         tell("measuring where the time goes now")
         self._rivals.make_room()
         try:
@@ -230,6 +243,8 @@ class Search:
         except HastenError as error:  # it was just timed: the profiler does not bear it
             tell(f"that could not be measured, and what was found before is gone by: {error.what}")
             return findings
+        finally:
+            self._look_s = time.monotonic() - began
 
     def _try(self, candidate: Candidate, tell: Tell, smaller: bool) -> Trial:
         plan = candidate.plan_on(self.plan)

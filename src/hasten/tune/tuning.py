@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from hasten.errors import HastenError
 from hasten.measure.lab import Lab
 from hasten.records.finding import Finding
 from hasten.records.plan import NAIVE, Plan
@@ -134,7 +135,19 @@ class Tuning:
             )
             self._course.enter("searching")
             search.run(findings, lambda words: self._course.tell(words, search.so_far()))
+        self._examine_last(search.plan)
         return search
+
+    def _examine_last(self, plan: Plan) -> None:
+        """For the report, where the search had no use for it any more."""
+        if plan in (each.plan for each in self._examiner.done):
+            return
+        with self._watch.over("measuring_s"):
+            self._course.tell("measuring where the time goes in the end")
+            try:
+                self._examiner.examine(plan)
+            except HastenError as error:
+                self._note(f"where the time goes in the end could not be measured: {error.what}")
 
     def settle(self, plan: Plan) -> Settled | None:
         """Prove it from another seed, weigh its parts, confirm it in fresh processes."""
