@@ -10,10 +10,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 
 from arms import first_difference, trace
+from hasten.host.environment import read_environment
 from hasten.records.plan import Plan
 from hasten.runtime.run import Run
 from hasten.task.traits import read_traits
-from hasten.techniques.attention import AttentionTechnique
+from hasten.techniques.attention import AttentionPart, AttentionTechnique
 from trainings import make_training
 
 PLAN = Plan(parts={"attention": {"masks": "simplify"}})
@@ -167,3 +168,25 @@ def test_the_traits_tell_it_what_to_expect() -> None:
         "the model has no attention that is known",
         "its attention is written by hand; call scaled_dot_product_attention instead",
     ]
+
+
+class Fused(HandWritten):
+    """The same by torch, with a mask that the model holds, or none."""
+
+    def __init__(self, masked: bool) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.ones(1, 1, dtype=torch.bool) if masked else None)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        query, key, value = self.into(inputs).chunk(3, -1)
+        return self.head(F.scaled_dot_product_attention(query, key, value, self.seen).mean(1))
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_it_is_worth_a_trial_only_where_a_mask_could_be_simplified(masked: bool) -> None:
+    pipeline = make_training("transformer")
+    pipeline.model = Fused(masked)
+    traits = read_traits(pipeline, next(iter(pipeline.loader)))
+    assert traits.model.attention == ("fused",)
+    tried = AttentionTechnique().to_try(read_environment(), traits)
+    assert tried == ([AttentionPart(masks="simplify")] if masked else [])

@@ -146,6 +146,15 @@ def test_a_training_that_never_repeats_itself_supports_no_bitwise_claim(tmp_path
     )
 
 
+def test_the_report_tells_where_the_time_goes_in_the_end_though_the_search_did_not_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Search, "_look_again", lambda self, findings, tell: findings)
+    evidence = tune(f"{TASKS}/sleeping.py:sleeps", out=tmp_path / "out", minutes=1)
+    assert [each.plan for each in evidence.diagnosed] == [NAIVE, evidence.plan]
+    assert "wakes" in evidence.plan.parts
+
+
 def test_a_neighbour_that_comes_midway_makes_no_win(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

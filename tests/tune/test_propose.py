@@ -82,6 +82,16 @@ def test_what_is_quick_to_prepare_comes_before_what_is_slow() -> None:
     assert names(propose([FINDING], offers, FLOOR)[0]) == ["fused", "compile"]
 
 
+def test_what_is_slow_to_prepare_comes_before_what_could_gain_little() -> None:
+    findings = [finding("eager-model", 2.0), finding("data-wait", 1.04)]
+    offers = [
+        offer("loader"),
+        offer("compile", "eager-model", slow=True),
+        offer("graph", "eager-model"),
+    ]
+    assert names(propose(findings, offers, FLOOR)[0]) == ["graph", "compile", "loader"]
+
+
 def test_what_changes_the_numbers_less_comes_first() -> None:
     offers = [offer("fused", rung=Rung.ROUNDING), offer("loader", rung=Rung.BITWISE)]
     assert names(propose([FINDING], offers, FLOOR)[0]) == ["loader", "fused"]

@@ -198,6 +198,29 @@ def test_what_did_not_pay_may_pay_on_another_plan(world: MakeWorld) -> None:
     assert rows(search) == [("layout", "not_faster"), ("half", "kept"), ("layout", "kept")]
 
 
+def test_what_had_no_chance_yet_comes_before_what_had_one(world: MakeWorld) -> None:
+    here = world(speed=by_parts(a=0.9, b=1.5, c=1.5))
+    search = here.search(offer("a"), offer("b"), offer("c"))
+    assert rows(search) == [("a", "not_faster"), ("b", "kept"), ("c", "kept"), ("a", "not_faster")]
+
+
+def test_it_does_not_look_again_without_the_time_to_try_what_it_would_find(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looks = [0.0], list[Plan]()
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def found(plan: Plan) -> list[Finding]:
+        looks.append(plan)
+        clock[0] += 40.0
+        return [finding("slow")]
+
+    here = world(speed=by_parts(a=1.5, b=1.5, c=1.5), found=found, seconds_left=100.0)
+    search = here.search(offer("a"), offer("b"), offer("c"))
+    assert rows(search) == [("a", "kept"), ("b", "kept"), ("c", "kept")], "20 s are left for these"
+    assert looks == [NAIVE, Plan(parts={"a": {}})]
+
+
 @pytest.mark.parametrize("count", [4, 8, 16])
 def test_trials_grow_with_the_changes_and_no_faster(world: MakeWorld, count: int) -> None:
     names = [f"t{number}" for number in range(count)]
@@ -308,6 +331,20 @@ def test_without_time_the_rest_is_said_to_be_untried(world: MakeWorld) -> None:
     search = here.search(offer("a"), offer("b"))
     assert rows(search) == [("a", "out_of_time"), ("b", "out_of_time")]
     assert here.compared == []
+
+
+def test_a_trial_is_not_begun_in_less_time_than_any_took(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def speed(plan: Plan) -> float:
+        clock[0] += 20.0  # once for each of the two
+        return by_parts(a=1.5, b=1.5, c=1.5)(plan)
+
+    search = world(speed=speed, seconds_left=100.0).search(offer("a"), offer("b"), offer("c"))
+    assert rows(search) == [("a", "kept"), ("b", "kept"), ("c", "out_of_time")]
 
 
 def test_what_is_slow_to_prepare_has_half_of_what_is_left_and_more_with_more_minutes(

@@ -19,6 +19,8 @@ class ModelTraits(Record, frozen=True, kw_only=True):
     """Classes of which a container holds several: compiled or checkpointed alike."""
     attention: tuple[Attention, ...] = ()
     """How attention is computed, where one forward pass told."""
+    masks_attention: bool = False
+    """Whether `torch.nn.functional.scaled_dot_product_attention` is given a mask there."""
     hand_written_attention: Place | None = None
     """Where attention is written by hand."""
     resets_state: bool = False

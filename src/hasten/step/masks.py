@@ -1,7 +1,5 @@
 """Attention masks that a model holds, read once, so that the kernel can be told what they mean."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -10,17 +8,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 Meaning = Literal["nothing", "causal", "other"]
 """What a mask hides: nothing, what comes later, or something that only the mask can say."""
-
-
-@contextmanager
-def attending_by(function: Callable[..., Tensor]) -> Iterator[None]:
-    """Whoever asks torch for attention is answered by ``function``; for the whole process."""
-    before = nn.functional.scaled_dot_product_attention
-    nn.functional.scaled_dot_product_attention = function
-    try:
-        yield
-    finally:
-        nn.functional.scaled_dot_product_attention = before
 
 
 class MaskReader:

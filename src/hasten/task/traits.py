@@ -28,6 +28,7 @@ from hasten.records.traits import (
     Traits,
 )
 from hasten.task import batch as batches
+from hasten.task.attending import MaskWatch, attending_by
 from hasten.task.autograd import attention_in
 from hasten.task.digest import digest
 from hasten.task.pipeline import Pipeline
@@ -98,7 +99,9 @@ def _by_the_users_word(pipeline: Pipeline, reduction: Reduction) -> Reduction:
 
 def _model_traits(pipeline: Pipeline, batch: Any | None) -> ModelTraits:
     model = pipeline.model
-    attention, place = _attention(pipeline, batch)
+    masks = MaskWatch()
+    with attending_by(masks.attend):
+        attention, place = _attention(pipeline, batch)
     parameters = list(model.parameters())
     modules = list(model.modules())
     families = [name for name, kinds in FAMILIES.items() if _any_of(modules, kinds)]
@@ -109,6 +112,7 @@ def _model_traits(pipeline: Pipeline, batch: Any | None) -> ModelTraits:
         families=tuple(families),
         repeated_blocks=tuple(sorted({type(each).__name__ for each in repeated_blocks(model)})),
         attention=attention,
+        masks_attention=masks.has_seen,
         hand_written_attention=place,
         resets_state=pipeline.initial_state is not None and pipeline.state_resets == "batch",
         draws_random=batch is not None and _draws_random(pipeline, batch),

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import (
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
-from hasten.step.masks import attending_by
+from hasten.task.attending import attending_by
 from hasten.task.pipeline import Pipeline
 from hasten.task.traits import repeated_blocks
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique

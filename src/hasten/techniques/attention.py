@@ -12,7 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from hasten.records.environment import Environment
 from hasten.records.plan import Rung
 from hasten.records.traits import Traits
-from hasten.step.masks import MaskReader, attending_by
+from hasten.step.masks import MaskReader
+from hasten.task.attending import attending_by
 from hasten.task.pipeline import Pipeline
 from hasten.techniques.technique import CannotApply, Effect, Part, Stage, Technique
 
@@ -67,7 +68,8 @@ class AttentionTechnique(Technique[AttentionPart]):
         return "the model has no attention that is known"
 
     def to_try(self, environment: Environment, traits: Traits) -> list[AttentionPart]:
-        return [AttentionPart(masks="simplify")]
+        """Without masks torch chooses the same kernel by itself."""
+        return [AttentionPart(masks="simplify")] if traits.model.masks_attention else []
 
     def apply(self, pipeline: Pipeline, part: AttentionPart) -> Effect:
         if pipeline.device.type == "cpu" and part.kernel not in ("any", "flash"):

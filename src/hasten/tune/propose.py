@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Sequence
 
+from hasten.measure.compare import SMALL
 from hasten.records.finding import Finding
 from hasten.records.plan import NAIVE, Plan, RawPart, Rung
 from hasten.records.trial import Candidate, Offer, Outcome, Trial
@@ -15,8 +16,9 @@ def propose(
 ) -> tuple[list[Candidate], list[Trial]]:
     """What to try on top of ``plan``, and what is not tried, with the reason.
 
-    What is slow to prepare comes last. Before that the findings decide, in their order, and of the
-    answers to one the safest come first, and of these those that leave others nothing to do.
+    What is slow to prepare comes behind what is not, but before what could gain little. Else the
+    findings decide, in their order, and of the answers to one the safest come first, and of these
+    those that leave others nothing to do.
     """
     answers = [
         (offer, finding, part)
@@ -26,7 +28,7 @@ def propose(
         for part in offer.parts or ({},)
         if plan.parts.get(offer.technique) != part
     ]
-    answers.sort(key=lambda answer: answer[0].slow_to_prepare)
+    answers.sort(key=lambda answer: (answer[1].bound < SMALL, answer[0].slow_to_prepare))
     candidates: dict[str, Candidate] = {}
     not_tried: dict[str, Trial] = {}
     for offer, finding, part in answers:

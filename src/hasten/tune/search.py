@@ -95,6 +95,8 @@ class Search:
         self._confidence = 1 - (1 - CONFIDENCE) / max(chances, 1)
         self._look_s = 0.0
         """What the last look at where the time goes took."""
+        self._took_s: list[float] = []
+        """What trials took in which plans were compared."""
         self.trials: list[Trial] = []
         self.plan = NAIVE
         self.peak_bytes: int | None = None
@@ -156,10 +158,14 @@ class Search:
         trial = self._known.get(trial_key(self.plan, candidate))
         if trial is not None and trial.outcome not in UNTRIED:
             return trial
-        if self._left_s() < LOOKS_S[0]:
+        began = time.monotonic()
+        if self._left_s() < max(min(self._took_s, default=0.0), LOOKS_S[0]):
             return None
         tell(f"trying {candidate.words()} against {candidate.finding}")
-        return self._try(candidate, tell, smaller)
+        trial = self._try(candidate, tell, smaller)
+        if trial.comparison is not None:
+            self._took_s.append(time.monotonic() - began)
+        return trial
 
     def _is_over(self, peak_bytes: int | None) -> bool:
         allowed = self._aim.memory_bytes
