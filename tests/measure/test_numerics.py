@@ -59,6 +59,23 @@ def test_the_naive_run_against_itself_is_bitwise_equal(tmp_path: Path) -> None:
     assert all(value == 0 for q in candidate.quantities.values() for value in q.norms.values())
 
 
+class Named(torch.Tensor):
+    """As users have, to carry a word beside the numbers."""
+
+
+def test_buffers_of_a_class_of_the_users_own_are_compared_as_any(tmp_path: Path) -> None:
+    def make() -> Run:
+        run = _run()
+        run.model.register_buffer("named", torch.ones(3).as_subclass(Named))
+        return run
+
+    _trace(make(), tmp_path / "t", "baseline")
+    candidate = _trace(make(), tmp_path / "t", "candidate")
+    assert isinstance(candidate, messages.CandidateTraced)
+    assert candidate.first_unequal == ""
+    assert candidate.quantities["buffers 1"].norms["named"] == 0
+
+
 def test_what_is_to_be_equal_to_the_bit_is_run_twice_and_no_oftener(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from hasten.scan import gather
 from hasten.scan.cache import Cache
 from hasten.scan.gather import Means
 from hasten.scan.look import Look
+from hasten.scan.pool import COMMAND
 from hasten.scan.reading import MOST_BYTES
 from hasten.scan.registry import all_rules
 from hasten.scan.rule import Found
@@ -24,6 +25,7 @@ from hasten.scan.rules.hst201_item import Item
 from hasten.scan.scan import scan
 from hasten.scan.settings import Project
 from hasten.scan.subjects import SUBJECTS
+from hasten.scan.worker import send
 
 
 def scanned(folder: Path, **settings: Any) -> ScanReport:
@@ -269,6 +271,23 @@ def test_a_process_that_ends_costs_one_file(
     ((path, why),) = report.summary.unreadable.items()
     assert Path(path).name == "m3.py"
     assert "the process that read it ended" in why
+
+
+def test_a_process_whose_answers_nobody_takes_ends_without_a_word(tmp_path: Path) -> None:
+    """As where Ctrl-C has ended whoever asked."""
+    put(tmp_path / "a.py", HOT)
+    worker = subprocess.Popen(
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    worker.stdout.close()
+    send([], worker.stdin)
+    send([bytes(tmp_path / "a.py")], worker.stdin)
+    assert worker.stderr is not None
+    with worker.stderr, worker.stdin:
+        assert worker.stderr.read() == b""
+        assert worker.wait(60) == 1
 
 
 def test_no_torch_is_loaded(tmp_path: Path) -> None:

@@ -237,6 +237,16 @@ def test_a_plan_that_leaves_the_loader_alone_is_compared_as_far_as_there_is_time
     assert check_data_digests(naive, nothing, in_full=False).verdict == "not_proven"
 
 
+def test_what_was_forgotten_is_run_again(lab: Lab) -> None:
+    prover = Prover(lab, lab.describe().traits, seed=3)
+    assert _prove(prover, "harmless", Rung.BITWISE).verdict == "proven"
+    before = dict(prover._traces)
+    prover.forget()
+    assert before
+    assert not any(path.exists() for path in before.values())
+    assert _prove(prover, "harmless", Rung.BITWISE).verdict == "proven"
+
+
 def test_only_techniques_that_are_known_to_leave_the_loader_alone_get_a_glance(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

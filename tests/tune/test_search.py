@@ -347,6 +347,57 @@ def test_a_trial_is_not_begun_in_less_time_than_any_took(
     assert rows(search) == [("a", "kept"), ("b", "kept"), ("c", "out_of_time")]
 
 
+def test_what_a_slow_one_took_keeps_no_quick_one_from_its_turn(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def speed(plan: Plan) -> float:
+        clock[0] += 30.0 if len(here.compared) == 1 else 2.0  # once for each of the two
+        return by_parts(slow=1.5, a=1.5, b=1.5)(plan)
+
+    here = world(speed=speed, seconds_left=70.0)
+    slow = replace(offer("slow", "more"), slow_to_prepare=True)
+    here.found = lambda plan: [finding("more", 3.0), finding("slow", 1.04)]
+    search = here.search(slow, offer("a"), offer("b"))
+    assert rows(search) == [("slow", "kept"), ("a", "kept"), ("b", "kept")]
+
+
+def test_what_it_brought_is_known_not_to_pay_though_no_time_is_left_to_try_without_it(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def speed(plan: Plan) -> float:
+        clock[0] += 30.0
+        return by_parts(graph=1.3, fused=0.5)(plan)
+
+    here = world(speed=speed, seconds_left=61.0)
+    search = here.search(replace(GRAPH, brings=("fused",)), FUSED)
+    assert rows(search) == [("graph", "not_faster"), ("graph", "out_of_time")]
+    assert [each.candidate.along for each in search.trials] == [{"fused": {}}, {}]
+    noted = {each.key(): each.outcome for each in here.notes}
+    assert list(noted.values()) == ["not_faster", "out_of_time"], "each is a line of its own"
+
+
+def test_what_another_part_left_nothing_to_do_has_had_no_chance(world: MakeWorld) -> None:
+    first = replace(offer("first"), instead_of=("late", "x"))
+    second = replace(offer("second", rung=Rung.ROUNDING), instead_of=("first",))
+    late, last = offer("late", rung=Rung.ROUNDING), offer("last", rung=Rung.ROUNDING)
+    here = world(speed=by_parts(first=1.2, second=1.5, late=0.9, last=1.5))
+    search = here.search(first, second, late, last)
+    assert rows(search) == [
+        ("first", "kept"),
+        ("late", "not_tried"),
+        ("second", "kept"),
+        ("late", "not_faster"),
+        ("last", "kept"),
+        ("late", "not_faster"),
+    ]
+
+
 def test_what_is_slow_to_prepare_has_half_of_what_is_left_and_more_with_more_minutes(
     world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

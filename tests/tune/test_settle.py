@@ -80,13 +80,15 @@ def settle(
 
         def confirm(lab: object, a: Plan, b: Plan, floor: float, tell: Any) -> Confirmation:
             tell("confirming")
+            assert forgotten, "what proofs compared takes memory"
             return CONFIRMATION
 
         monkeypatch.setattr(settling, "confirm", confirm)
         monkeypatch.setattr(settling, "CurveTrainer", trainer)
         nothing: Any = None
         phases.clear()
-        prover: Any = SimpleNamespace(seed=1)
+        forgotten: list[bool] = []
+        prover: Any = SimpleNamespace(seed=1, forget=lambda: forgotten.append(True))
         settler = Settler(
             nothing,
             prover,

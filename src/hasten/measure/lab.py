@@ -55,7 +55,8 @@ class Lab:
         self._forks = sys.platform == "linux"
         """Elsewhere libraries that torch loads do not survive it."""
         self._open: list[Worker] = []
-        self._in_memory: list[int] = []
+        self._in_memory: dict[Path, int] = {}
+        """Large files that lie there, with their descriptors."""
         self._made = 0
 
     def __enter__(self) -> Self:
@@ -65,18 +66,30 @@ class Lab:
         self.close_workers()
         if self._nursery is not None:
             self._nursery.close()
-        for descriptor in self._in_memory:
+        for descriptor in self._in_memory.values():
             os.close(descriptor)
         self._folder.cleanup()
 
     def large_file(self, name: str, size: int) -> Path:
-        """For workers to hand each other so many bytes: in memory where that has plenty, which is
-        gone with this process however it ends; else on disk."""
+        """For workers to hand each other so many bytes: in memory where that has plenty and the
+        system lets us, which is gone with this process however it ends; else on disk."""
+        on_disk = self.folder / name
         if not hasattr(os, "memfd_create") or size > MEMORY_SHARE * memory_left():
-            return self.folder / name
-        descriptor = os.memfd_create(name)
-        self._in_memory.append(descriptor)
-        return Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+            return on_disk
+        try:
+            descriptor = os.memfd_create(name)
+        except OSError:
+            return on_disk
+        path = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+        self._in_memory[path] = descriptor
+        return path
+
+    def drop_file(self, path: Path) -> None:
+        """A large one that nobody needs any more."""
+        if path in self._in_memory:
+            os.close(self._in_memory.pop(path))
+        else:
+            path.unlink(missing_ok=True)
 
     def worker(self, *, anew: bool = False) -> Worker:
         """A fresh process: forked from one that has loaded torch, or started ``anew``. Close it

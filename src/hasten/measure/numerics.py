@@ -438,7 +438,9 @@ def _copied(tensor: Tensor, home: torch.device) -> Tensor:
 
 def _save(path: Path, losses: list[float], families: dict[str, Quantities]) -> None:
     torch.serialization.set_crc32_options(False)  # it takes as long as the writing
-    torch.save({"losses": losses, **families}, path)
+    # Classes of the user's own are not read again.
+    plain = pytree.tree_map_only(Tensor, lambda each: each.as_subclass(Tensor), families)
+    torch.save({"losses": losses, **plain}, path)
 
 
 def _load(path: Path, home: torch.device) -> tuple[list[float], dict[str, Quantities]]:

@@ -104,7 +104,8 @@ class Evidence(Record, frozen=True, kw_only=True):
     minutes: float
     """That the search was given."""
     diagnosed: tuple[Diagnosed, ...]
-    """Where the time went: in the naive training first, then under each plan that was kept."""
+    """Where the time went: in the naive training first, then under plans that were kept, as far as
+    there was time to look; last under the best."""
     control: Comparison
     trials: tuple[Trial, ...]
     plan: Plan

@@ -19,8 +19,9 @@ class ModelTraits(Record, frozen=True, kw_only=True):
     """Classes of which a container holds several: compiled or checkpointed alike."""
     attention: tuple[Attention, ...] = ()
     """How attention is computed, where one forward pass told."""
-    masks_attention: bool = False
-    """Whether `torch.nn.functional.scaled_dot_product_attention` is given a mask there."""
+    masks_attention: bool | None = None
+    """Whether `torch.nn.functional.scaled_dot_product_attention` was given a mask there; None where
+    nobody saw it called."""
     hand_written_attention: Place | None = None
     """Where attention is written by hand."""
     resets_state: bool = False

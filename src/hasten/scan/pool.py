@@ -61,6 +61,8 @@ def _chunks(sized: Sequence[tuple[Path, int]]) -> Iterator[Chunk]:
 class _Pool:
     def __init__(self, codes: Sequence[str]) -> None:
         self._codes = codes
+        self._started: list[subprocess.Popen[bytes]] = []
+        """All, since Ctrl-C may come while one is neither free nor busy."""
         self._free: list[subprocess.Popen[bytes]] = []
         self._busy: dict[subprocess.Popen[bytes], Chunk] = {}
         self._selector = selectors.DefaultSelector()
@@ -71,6 +73,7 @@ class _Pool:
 
     def start(self, chunk: Chunk) -> None:
         worker = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._started.append(worker)
         self._ask(worker, list(self._codes))
         self._give(worker, chunk)
 
@@ -91,12 +94,13 @@ class _Pool:
             given = receive(worker.stdout, list[Answer])
             if given is None:
                 _end(worker)
+                self._started.remove(worker)
             else:
                 self._free.append(worker)
             yield chunk, given
 
     def close(self) -> None:
-        for worker in (*self._free, *self._busy):
+        for worker in self._started:
             _end(worker)
         self._selector.close()
 

@@ -70,7 +70,11 @@ def main() -> None:
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     reader = Reader(receive(requests, list[str]) or ())
     while (paths := receive(requests, list[bytes])) is not None:
-        send([reader.answer(Path(os.fsdecode(each))) for each in paths], answers)
+        answered = [reader.answer(Path(os.fsdecode(each))) for each in paths]
+        try:
+            send(answered, answers)
+        except BrokenPipeError:  # whoever asked is gone
+            os._exit(1)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ def attending_by(function: Callable[..., Tensor]) -> Iterator[None]:
 
 
 class MaskWatch:
-    """Whether attention was given a mask."""
+    """Whether attention was given a mask; None while nobody asked for attention."""
 
     def __init__(self) -> None:
         self._attend = nn.functional.scaled_dot_product_attention
-        self.has_seen = False
+        self.has_seen: bool | None = None
 
     def attend(
         self,
@@ -35,5 +35,5 @@ class MaskWatch:
         *rest: Any,
         **more: Any,
     ) -> Tensor:
-        self.has_seen = self.has_seen or attn_mask is not None
+        self.has_seen = bool(self.has_seen) or attn_mask is not None
         return self._attend(query, key, value, attn_mask, *rest, **more)

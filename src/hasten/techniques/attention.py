@@ -68,8 +68,9 @@ class AttentionTechnique(Technique[AttentionPart]):
         return "the model has no attention that is known"
 
     def to_try(self, environment: Environment, traits: Traits) -> list[AttentionPart]:
-        """Without masks torch chooses the same kernel by itself."""
-        return [AttentionPart(masks="simplify")] if traits.model.masks_attention else []
+        """Where no mask is given torch chooses the same kernel by itself."""
+        unmasked = traits.model.masks_attention is False
+        return [] if unmasked else [AttentionPart(masks="simplify")]
 
     def apply(self, pipeline: Pipeline, part: AttentionPart) -> Effect:
         if pipeline.device.type == "cpu" and part.kernel not in ("any", "flash"):

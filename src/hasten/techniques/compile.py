@@ -59,7 +59,6 @@ class CompileTechnique(Technique[CompilePart]):
     )
     needs = "On a CPU a C++ compiler; on a GPU triton."
     slow_to_prepare = True
-    brings = ("fused_optimizer",)  # once the model is fast, the update is more of a step
     conflicts = (
         Conflict(
             beside="whole_step_graph",

@@ -107,7 +107,7 @@ class Technique(ABC, Generic[P]):
     needs: ClassVar[str] = ""
     """The hardware and software that it needs."""
     slow_to_prepare: ClassVar[bool] = False
-    """Whether its first step takes long, as a compilation does; such are tried last."""
+    """Whether its first step takes long, as a compilation does; what is quick comes before it."""
     reserved_for: ClassVar[Literal["ultra", "asked"] | None] = None
     """Chosen by no level but ULTRA, or by none at all: only where it is asked for by name."""
     instead_of: ClassVar[tuple[str, ...]] = ()

@@ -35,11 +35,14 @@ class Examiner:
         self._learnt = learnt
         self._tell = tell
         self._ceilings: Ceilings | None = None
+        self.asked: list[Plan] = []
+        """Those that could not be profiled are among them."""
         self.done: list[Diagnosed] = []
         """In the order in which they were asked for, the naive training first."""
 
     def examine(self, plan: Plan = NAIVE) -> Diagnosed:
         """Raises HastenError where the plan cannot be profiled."""
+        self.asked.append(plan)
         found = self._learnt.diagnosed.get(str(plan.parts))
         if found is None:
             found = self._measure(plan)

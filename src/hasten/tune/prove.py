@@ -102,6 +102,13 @@ class Prover:
             why = failure.in_a_line()
             return Check(name="resume", verdict="not_proven", why=why)
 
+    def forget(self) -> None:
+        """What naive steps came to, which is large; who asks for it again has them run again."""
+        for path in self._traces.values():
+            self._lab.drop_file(path)
+        self._traces.clear()
+        self._traced.clear()
+
     def _train(
         self, plan: Plan, folder: str, steps: int, *, resume: bool = False
     ) -> messages.Trained:

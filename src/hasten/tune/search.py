@@ -91,12 +91,13 @@ class Search:
         self._tried: dict[str, list[Trial]] = {}
         # Many candidates give many chances to win by luck: each gets its share of the error.
         tried = [each for each in offers if each.rung is not Rung.CHANGES_TRAINING]
-        chances = MOST_TRIES * sum(len(offer.parts) for offer in tried)
+        # What brings others may be tried without them too.
+        chances = MOST_TRIES * sum(len(each.parts) * (2 if each.brings else 1) for each in tried)
         self._confidence = 1 - (1 - CONFIDENCE) / max(chances, 1)
         self._look_s = 0.0
         """What the last look at where the time goes took."""
-        self._took_s: list[float] = []
-        """What trials took in which plans were compared."""
+        self._met_s: list[float] = []
+        """What contests took with candidates that are quick to prepare."""
         self.trials: list[Trial] = []
         self.plan = NAIVE
         self.peak_bytes: int | None = None
@@ -142,7 +143,7 @@ class Search:
             trial = self._result_of(candidate, tell, smaller)
             if trial is not None and (less := self._lighter(trial)) is not None:
                 self._list(trial)
-                trial = self._result_of(less, tell, smaller)
+                trial = self._result_of(less, tell, smaller) or self._out_of_time(less)
             if trial is None:
                 self._give_up(findings, floor)
                 return
@@ -158,14 +159,14 @@ class Search:
         trial = self._known.get(trial_key(self.plan, candidate))
         if trial is not None and trial.outcome not in UNTRIED:
             return trial
-        began = time.monotonic()
-        if self._left_s() < max(min(self._took_s, default=0.0), LOOKS_S[0]):
+        if self._left_s() < self._least_s():
             return None
         tell(f"trying {candidate.words()} against {candidate.finding}")
-        trial = self._try(candidate, tell, smaller)
-        if trial.comparison is not None:
-            self._took_s.append(time.monotonic() - began)
-        return trial
+        return self._try(candidate, tell, smaller)
+
+    def _least_s(self) -> float:
+        """No trial takes less, by what contests took here."""
+        return max(min(self._met_s, default=0.0), LOOKS_S[0])
 
     def _is_over(self, peak_bytes: int | None) -> bool:
         allowed = self._aim.memory_bytes
@@ -195,8 +196,12 @@ class Search:
         return bool(self._measured(candidate))
 
     def _measured(self, candidate: Candidate) -> list[Trial]:
-        tried = self._tried.get(candidate.key(), [])
-        return [each for each in tried if each.outcome != "below_noise"]
+        """Without rows of what was not even proposed."""
+        return [
+            each
+            for each in self._tried.get(candidate.key(), [])
+            if each.outcome != "below_noise" and (each.outcome != "not_tried" or each.applied)
+        ]
 
     def _is_open(self, candidate: Candidate) -> bool:
         """Never tried; or tried, on another plan than now, and not settled for good."""
@@ -208,9 +213,11 @@ class Search:
 
     def _give_up(self, findings: Sequence[Finding], floor: float) -> None:
         while (candidate := self._next(findings, floor)) is not None:
-            why = "the time was spent"
-            trial = Trial(candidate=candidate, on=self.plan, outcome="out_of_time", why=why)
-            self._record(trial)
+            self._record(self._out_of_time(candidate))
+
+    def _out_of_time(self, candidate: Candidate) -> Trial:
+        why = "the time was spent"
+        return Trial(candidate=candidate, on=self.plan, outcome="out_of_time", why=why)
 
     def _lighter(self, trial: Trial) -> Candidate | None:
         """The same change without what it brought and may have been the trouble; None where that
@@ -240,7 +247,7 @@ class Search:
     def _look_again(self, findings: Sequence[Finding], tell: Tell) -> Sequence[Finding]:
         """Unless, by what the last look took, there is no time to try what this one would find."""
         began = time.monotonic()
-        if self._left_s() < self._look_s + LOOKS_S[0]:
+        if self._left_s() < self._look_s + self._least_s():
             return findings
         tell("measuring where the time goes now")
         self._rivals.make_room()
@@ -263,7 +270,10 @@ class Search:
         return trial
 
     def _judge(self, candidate: Candidate, plan: Plan, tell: Tell, smaller: bool) -> Trial:
+        began = time.monotonic()
         met = self._rivals.meet(self.plan, plan, self._terms(candidate, smaller))
+        if met.comparison is not None and not self._is_slow(candidate):
+            self._met_s.append(time.monotonic() - began)
         if (fallback := met.fell_back()) is not None:  # what was timed was then another plan
             return self._lost(candidate, met.applied, fallback)
         comparison = met.comparison

@@ -76,6 +76,7 @@ class Settler:
         else:
             self._foresee(plan)
             claim = self._prove(plan, dropped)
+        self._prover.forget()
         self._course.enter("confirming")
         with self._watch.over("confirmation_s"):
             confirmation = confirm(self._lab, NAIVE, plan, self._floor, self._course.tell)

@@ -119,10 +119,11 @@ class Tuning:
 
     def search(self, findings: Sequence[Finding]) -> Search:
         """For the best plan, by trials."""
+        prover = self._prover(self._seed)
         with self._watch.over("search_s"):
             search = Search(
                 self._lab,
-                self._prover(self._seed),
+                prover,
                 self._described.offers,
                 self._described.rungs,
                 noise_floor=self._floor,
@@ -135,12 +136,13 @@ class Tuning:
             )
             self._course.enter("searching")
             search.run(findings, lambda words: self._course.tell(words, search.so_far()))
+        prover.forget()
         self._examine_last(search.plan)
         return search
 
     def _examine_last(self, plan: Plan) -> None:
         """For the report, where the search had no use for it any more."""
-        if plan in (each.plan for each in self._examiner.done):
+        if plan in self._examiner.asked:
             return
         with self._watch.over("measuring_s"):
             self._course.tell("measuring where the time goes in the end")
