@@ -95,6 +95,7 @@ def test_a_technique_of_ones_own_is_offered_like_the_others() -> None:
     assert (offer.rung, offer.answers, offer.refusal) == (Rung.BITWISE, ("eager-model",), None)
     assert not offer.changes_data
     assert found["batched_loader"].changes_data
+    assert [name for name, each in found.items() if each.steadies] == ["kept_memory"]
 
 
 @pytest.mark.parametrize("who", ["machine", "task"])

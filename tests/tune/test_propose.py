@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from hasten.records.finding import Finding
@@ -90,6 +91,16 @@ def test_what_is_slow_to_prepare_comes_before_what_could_gain_little() -> None:
         offer("graph", "eager-model"),
     ]
     assert names(propose(findings, offers, FLOOR)[0]) == ["graph", "compile", "loader"]
+
+
+def test_what_makes_processes_alike_comes_first_of_all_but_not_for_little() -> None:
+    offers = [
+        offer("fused", "slow-optimizer"),
+        msgspec.structs.replace(offer("kept", "page-faults"), steadies=True),
+    ]
+    for bound, order in ((1.2, ["kept", "fused"]), (1.04, ["fused", "kept"])):
+        findings = [finding("slow-optimizer", 2.0), finding("page-faults", bound)]
+        assert names(propose(findings, offers, FLOOR)[0]) == order
 
 
 def test_what_changes_the_numbers_less_comes_first() -> None:

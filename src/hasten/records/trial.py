@@ -56,6 +56,8 @@ class Offer(Record, frozen=True, kw_only=True):
     parts: tuple[RawPart, ...]
     changes_data: bool
     slow_to_prepare: bool
+    steadies: bool = False
+    """Whether processes differ by luck in what it removes."""
     refusal: str | None
     """Why it cannot apply here; None where it can."""
     instead_of: tuple[str, ...] = ()

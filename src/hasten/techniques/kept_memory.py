@@ -45,6 +45,7 @@ class KeptMemoryTechnique(Technique[KeptMemoryPart]):
         "no longer adapts them."
     )
     needs = "Training on the CPU, under Linux with glibc."
+    steadies = True  # heaps
     reserved_for = "asked"
 
     def unavailable(self, environment: Environment) -> str | None:

@@ -163,6 +163,7 @@ def _offer(technique: Technique[Any], environment: Environment, traits: Traits) 
         parts=tuple(msgspec.to_builtins(part) for part in parts),
         changes_data=technique.stage in (Stage.DATA, Stage.TRANSFER),
         slow_to_prepare=technique.slow_to_prepare,
+        steadies=technique.steadies,
         refusal=reason,
         instead_of=technique.instead_of,
         brings=technique.brings,

@@ -108,6 +108,9 @@ class Technique(ABC, Generic[P]):
     """The hardware and software that it needs."""
     slow_to_prepare: ClassVar[bool] = False
     """Whether its first step takes long, as a compilation does; what is quick comes before it."""
+    steadies: ClassVar[bool] = False
+    """Whether processes of one training differ by luck in what it removes, so that whatever is
+    timed without it is a matter of luck too; such come before all others."""
     reserved_for: ClassVar[Literal["ultra", "asked"] | None] = None
     """Chosen by no level but ULTRA, or by none at all: only where it is asked for by name."""
     instead_of: ClassVar[tuple[str, ...]] = ()

@@ -16,7 +16,8 @@ def propose(
 ) -> tuple[list[Candidate], list[Trial]]:
     """What to try on top of ``plan``, and what is not tried, with the reason.
 
-    What is slow to prepare comes behind what is not, but before what could gain little. Else the
+    What makes processes alike comes first, since all that is timed before it is luck in part. What
+    is slow to prepare comes behind what is not, but before what could gain little. Else the
     findings decide, in their order, and of the answers to one the safest come first, and of these
     those that leave others nothing to do.
     """
@@ -28,7 +29,7 @@ def propose(
         for part in offer.parts or ({},)
         if plan.parts.get(offer.technique) != part
     ]
-    answers.sort(key=lambda answer: (answer[1].bound < SMALL, answer[0].slow_to_prepare))
+    answers.sort(key=lambda answer: _turn(answer[0], answer[1]))
     candidates: dict[str, Candidate] = {}
     not_tried: dict[str, Trial] = {}
     for offer, finding, part in answers:
@@ -43,6 +44,10 @@ def propose(
         else:
             not_tried[key] = Trial(candidate=candidate, on=plan, outcome=outcome, why=why)
     return list(candidates.values()), list(not_tried.values())
+
+
+def _turn(offer: Offer, finding: Finding) -> tuple[bool, bool, bool]:
+    return finding.bound < SMALL, not offer.steadies, offer.slow_to_prepare
 
 
 def _order(offer: Offer) -> tuple[int, int]:
