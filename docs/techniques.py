@@ -25,9 +25,11 @@ there. `hasten explain` shows the same on a terminal, `hasten explain compile` a
 
 **Levels** are starting points of a `PerformanceConfig`; nothing about them was measured on your
 task. `BASIC` takes techniques on the bitwise rung, `ADVANCED` also those on the rounding and parity
-rungs, `ULTRA` also what takes long to prepare. A level leaves out what this machine, model or data
-gives nothing to do, and never takes what changes the training. Some techniques are chosen by no
-level: they cost more than they gain unless you have their problem, so you ask for them.
+rungs, compiling among them, whose first step takes seconds to minutes; `ULTRA` also the whole
+step as one graph and compiling by `max-autotune`, which take longest. A level leaves out what this
+machine, model or data gives nothing to do, and never takes what changes the training. Some
+techniques are chosen by no level: they cost more than they gain unless you have their problem, so
+you ask for them.
 
 **A plan composes by stage.** Whatever the order in which a plan names its techniques, they are
 applied in the order of this page, each on what those before it left. Where one leaves another

@@ -24,7 +24,7 @@ class OptimizationLevel(Enum):
     ADVANCED = "advanced"
     """And those that change the order of a sum, or the precision."""
     ULTRA = "ultra"
-    """And those that take long to prepare, up to the whole step as one graph."""
+    """And those that take longest to prepare, up to the whole step as one graph."""
 
 
 class MemoryFormat(Enum):

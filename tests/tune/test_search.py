@@ -17,6 +17,7 @@ from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.trial import Offer, Outcome, Trial
 from hasten.records.tuning import FASTER, Aim
 from hasten.records.verdict import Check, Comparison, NumericsClaim, Verdict
+from hasten.stats.paired import Interval, decide
 from hasten.tune import rivals
 from hasten.tune import search as searching
 from hasten.tune.search import MOST_TRIES, Search
@@ -81,9 +82,13 @@ class World:
     def peak(self, plan: Plan) -> int:
         return self.size(plan)
 
-    def compare(self, a: PretendedArm, b: PretendedArm, **_: object) -> Comparison:
+    def compare(
+        self, a: PretendedArm, b: PretendedArm, *, margin: float, **_: object
+    ) -> Comparison:
         self.compared.append((str(a.plan), str(b.plan)))
-        return make_comparison(self.speed(b.plan) / self.speed(a.plan))
+        made = make_comparison(self.speed(b.plan) / self.speed(a.plan))
+        decision = decide(Interval(made.ratio, made.low, made.high), margin)
+        return replace(made, margin=margin, decision=decision)
 
     def prove(self, prover: object, plan: Plan, rungs: object, **_: object) -> NumericsClaim:
         verdict: Verdict = "refuted" if self.refuted in plan.parts else "proven"
@@ -247,6 +252,13 @@ def test_another_precision_is_kept_until_training_tells(world: MakeWorld) -> Non
     (trial,) = search.trials
     assert trial.outcome == "kept"
     assert trial.why == "whether it trains as well is judged in the end"
+
+
+def test_another_precision_has_to_be_worth_the_trainings_that_prove_it(world: MakeWorld) -> None:
+    speed = by_parts(half=1.035, loader=1.035)
+    search = world(speed=speed).search(offer("half", rung=Rung.PARITY), offer("loader"))
+    assert rows(search)[:2] == [("loader", "kept"), ("half", "not_faster")]
+    assert search.trials[1].why == "at most 1.045x; another precision has to gain 5 %"
 
 
 GRAPH = replace(offer("graph"), brings=("resident", "fused"))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from hasten.errors import HastenError
-from hasten.measure.compare import LOOKS_S, is_hopeless
+from hasten.measure.compare import LOOKS_S, SMALL, is_hopeless
 from hasten.measure.lab import Lab
 from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied
@@ -35,6 +35,10 @@ MOST_TRIES = 2
 becomes the faster layout. So the trials grow with the number of changes, and no faster."""
 TRIED_AGAIN: tuple[Outcome, ...] = ("not_faster", "no_verdict", "not_tried", "fell_back")
 """What another plan may turn; a refuted change is refuted on any."""
+
+LEAST_OF_PRECISION = SMALL
+"""Another precision has to gain more than this: it gives other numbers, and takes the trainings of
+many seeds to show that they are as good."""
 
 PROVED: dict[Verdict, Outcome] = {
     "proven": "kept",
@@ -288,6 +292,8 @@ class Search:
         )
         if not smaller and comparison.decision != "faster":
             outcome, why = _not_faster(comparison)
+            if candidate.rung is Rung.PARITY and comparison.high > self._noise_floor:
+                why += f"; another precision has to gain {100 * (LEAST_OF_PRECISION - 1):.0f} %"
             return replace(trial, outcome=outcome, why=why)
         self._rivals.make_room()
         if self._aim.minds_memory():
@@ -303,10 +309,15 @@ class Search:
         return Terms(
             seed=len(self.trials),
             confidence=self._confidence,
-            margin=self._noise_floor - 1,
+            margin=self._least_gain(candidate) - 1,
             limit_s=LOOKS_S[0] if smaller else min(max(self._left_s(), LOOKS_S[0]), LOOKS_S[-1]),
             warm_limit_s=self._warm_limit_s(candidate),
         )
+
+    def _least_gain(self, candidate: Candidate) -> float:
+        if candidate.rung is Rung.PARITY:
+            return max(self._noise_floor, LEAST_OF_PRECISION)
+        return self._noise_floor
 
     def _by_its_peak(self, peak: int, smaller: bool) -> tuple[Outcome, str]:
         before = self.peak_bytes or peak
