@@ -115,3 +115,16 @@ def test_a_chosen_compiler_that_is_not_there_is_passed_over(
 def test_importing_the_room_imports_no_torch() -> None:
     code = "import sys, hasten.host.environment; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("has", "uses", "expected"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_a_cpu_computes_bf16_where_it_has_it_and_is_let(
+    has: bool, uses: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: uses, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert read_environment().device.bf16 is expected

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from projects import HOT, LINE, put, write
 
@@ -271,6 +272,23 @@ def test_a_process_that_ends_costs_one_file(
     ((path, why),) = report.summary.unreadable.items()
     assert Path(path).name == "m3.py"
     assert "the process that read it ended" in why
+
+
+def test_ctrl_c_while_an_answer_comes_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is then neither free nor busy."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    many(tmp_path)
+    monkeypatch.setattr(gather, "ENOUGH_BYTES", 1)
+    monkeypatch.setattr("hasten.scan.pool.receive", interrupt)
+    before = set(psutil.Process().children())
+    with pytest.raises(KeyboardInterrupt):
+        scan([tmp_path], None, Means(Cache(None, ""), 2))
+    assert set(psutil.Process().children()) == before
 
 
 def test_a_process_whose_answers_nobody_takes_ends_without_a_word(tmp_path: Path) -> None:

@@ -182,11 +182,19 @@ class Fused(HandWritten):
         return self.head(F.scaled_dot_product_attention(query, key, value, self.seen).mean(1))
 
 
+def test_where_nobody_saw_whether_it_is_given_a_mask_it_may_be() -> None:
+    traits = read_traits(make_training("transformer"))
+    assert traits.model.masks_attention is None
+    tried = AttentionTechnique().to_try(read_environment(), traits)
+    assert tried == [AttentionPart(masks="simplify")]
+
+
 @pytest.mark.parametrize("masked", [True, False])
 def test_it_is_worth_a_trial_only_where_a_mask_could_be_simplified(masked: bool) -> None:
     pipeline = make_training("transformer")
     pipeline.model = Fused(masked)
     traits = read_traits(pipeline, next(iter(pipeline.loader)))
     assert traits.model.attention == ("fused",)
+    assert traits.model.masks_attention is masked
     tried = AttentionTechnique().to_try(read_environment(), traits)
     assert tried == ([AttentionPart(masks="simplify")] if masked else [])

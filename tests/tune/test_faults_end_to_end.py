@@ -11,8 +11,11 @@ import msgspec
 import psutil
 import pytest
 
+from hasten.errors import HastenError
 from hasten.flow import tune
-from hasten.records.plan import NAIVE, Rung
+from hasten.measure.lab import Lab
+from hasten.records.plan import NAIVE, Plan, Rung
+from hasten.records.profile import ProfileParts
 from hasten.records.progress import Doing
 from hasten.records.recipe import read_recipe
 from hasten.records.trial import UNTRIED, Trial
@@ -153,6 +156,23 @@ def test_the_report_tells_where_the_time_goes_in_the_end_though_the_search_did_n
     evidence = tune(f"{TASKS}/sleeping.py:sleeps", out=tmp_path / "out", minutes=1)
     assert [each.plan for each in evidence.diagnosed] == [NAIVE, evidence.plan]
     assert "wakes" in evidence.plan.parts
+
+
+def test_a_plan_that_could_not_be_profiled_is_not_profiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, asked = Lab.profile, list[Plan]()
+
+    def profile(lab: Lab, plan: Plan = NAIVE, *rest: Any, **more: Any) -> ProfileParts:
+        asked.append(plan)
+        if plan != NAIVE:
+            raise HastenError("The profiler does not bear it.", fix="")
+        return really(lab, plan, *rest, **more)
+
+    monkeypatch.setattr(Lab, "profile", profile)
+    evidence = tune(f"{TASKS}/sleeping.py:sleeps", out=tmp_path / "out", minutes=1)
+    assert "wakes" in evidence.plan.parts
+    assert asked.count(evidence.plan) == 1
 
 
 def test_a_neighbour_that_comes_midway_makes_no_win(

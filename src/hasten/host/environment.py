@@ -62,9 +62,17 @@ def _device(host_memory: int) -> Device:
         name=_cpu_name(),
         count=1,
         memory_bytes=host_memory,
-        # Not what oneDNN can do: it computes bf16 without the instructions too, and slowly.
-        bf16=torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported(),
+        bf16=_computes_bf16(),
     )
+
+
+def _computes_bf16() -> bool:
+    """Whether this CPU has the instructions, and oneDNN uses them: it computes bf16 without them
+    too, and slowly, and may be told to leave them alone (ONEDNN_MAX_CPU_ISA)."""
+    import torch
+
+    has = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return has and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _threads() -> int:

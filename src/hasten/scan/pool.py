@@ -72,7 +72,12 @@ class _Pool:
         return bool(self._busy)
 
     def start(self, chunk: Chunk) -> None:
-        worker = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        worker = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            process_group=0,  # Ctrl-C is for whoever started this
+        )
         self._started.append(worker)
         self._ask(worker, list(self._codes))
         self._give(worker, chunk)

@@ -6,7 +6,6 @@ files that are read is imported, nor torch.
 
 import hashlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +65,6 @@ def receive(stream: IO[bytes], kind: Any) -> Any:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started this
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     reader = Reader(receive(requests, list[str]) or ())
     while (paths := receive(requests, list[bytes])) is not None:

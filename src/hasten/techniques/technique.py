@@ -110,7 +110,7 @@ class Technique(ABC, Generic[P]):
     """Whether its first step takes long, as a compilation does; what is quick comes before it."""
     steadies: ClassVar[bool] = False
     """Whether processes of one training differ by luck in what it removes, so that whatever is
-    timed without it is a matter of luck too; such come before all others."""
+    timed without it is a matter of luck too; such come first, unless they could gain little."""
     reserved_for: ClassVar[Literal["ultra", "asked"] | None] = None
     """Chosen by no level but ULTRA, or by none at all: only where it is asked for by name."""
     instead_of: ClassVar[tuple[str, ...]] = ()

@@ -37,8 +37,8 @@ TRIED_AGAIN: tuple[Outcome, ...] = ("not_faster", "no_verdict", "not_tried", "fe
 """What another plan may turn; a refuted change is refuted on any."""
 
 LEAST_OF_PRECISION = SMALL
-"""Another precision has to gain more than this: it gives other numbers, and takes the trainings of
-many seeds to show that they are as good."""
+"""Another precision has to gain so much, with what it brings: it gives other numbers, and takes the
+trainings of many seeds to show that they are as good."""
 
 PROVED: dict[Verdict, Outcome] = {
     "proven": "kept",
@@ -292,9 +292,10 @@ class Search:
         )
         if not smaller and comparison.decision != "faster":
             outcome, why = _not_faster(comparison)
-            if candidate.rung is Rung.PARITY and comparison.high > self._noise_floor:
-                why += f"; another precision has to gain {100 * (LEAST_OF_PRECISION - 1):.0f} %"
             return replace(trial, outcome=outcome, why=why)
+        if not smaller and candidate.rung is Rung.PARITY and comparison.ratio < LEAST_OF_PRECISION:
+            why = f"another precision has to gain {100 * (LEAST_OF_PRECISION - 1):.0f} %"
+            return replace(trial, outcome="not_faster", why=why)
         self._rivals.make_room()
         if self._aim.minds_memory():
             peak = self._lab.peak(plan)
@@ -309,15 +310,10 @@ class Search:
         return Terms(
             seed=len(self.trials),
             confidence=self._confidence,
-            margin=self._least_gain(candidate) - 1,
+            margin=self._noise_floor - 1,
             limit_s=LOOKS_S[0] if smaller else min(max(self._left_s(), LOOKS_S[0]), LOOKS_S[-1]),
             warm_limit_s=self._warm_limit_s(candidate),
         )
-
-    def _least_gain(self, candidate: Candidate) -> float:
-        if candidate.rung is Rung.PARITY:
-            return max(self._noise_floor, LEAST_OF_PRECISION)
-        return self._noise_floor
 
     def _by_its_peak(self, peak: int, smaller: bool) -> tuple[Outcome, str]:
         before = self.peak_bytes or peak
