@@ -19,6 +19,8 @@ from hasten.data.ahead.workers import cannot_foresee
 from hasten.errors import HastenError
 from hasten.records.loading import ThreadSettings
 
+THREAD_NAME = "hasten-loader"
+
 
 class ThreadedLoader(ForeseenLoader):
     """Yields what ``loader`` would, bit for bit. Each thread makes whole batches, reading and
@@ -51,7 +53,7 @@ class ThreadedBatches:
         self, make: Callable[[Any], Any], settings: ThreadSettings, indices: Iterator[Any]
     ) -> None:
         self._make, self._indices = make, indices
-        self._pool = ThreadPoolExecutor(settings.threads, "hasten-loader")
+        self._pool = ThreadPoolExecutor(settings.threads, THREAD_NAME)
         self._under_way: deque[tuple[Any, Future[Any]]] = deque()
         for _ in range(settings.ahead):
             self._send_next()
