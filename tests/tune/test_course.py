@@ -8,10 +8,12 @@ from msgspec.structs import replace
 from hasten.records.plan import Rung
 from hasten.records.progress import Doing
 from hasten.records.trial import Offer
+from hasten.stats.equivalence import LOOKS
 from hasten.tune import course as module
 from hasten.tune.confirm import CONTROL_S, FIRST_S, MOST_PAIRS, pair_in_words
 from hasten.tune.course import PROFILE_S, PROOF_S, Course
 from hasten.tune.curves import CURVES_S
+from hasten.tune.parity import seed_in_words
 from specimens import make_comparison
 
 SEARCH_S = 600.0
@@ -147,3 +149,27 @@ def test_slow_processes_and_slow_steps_are_learnt_from_the_control(
     course.foresee(2, 0.0)
     course.enter("measuring")
     assert left(course) == 5 * 100 + PROOF_S + CURVES_S
+
+
+def test_trainings_that_prove_a_precision_are_foreseen_by_those_before_them(
+    course: Course, clock: Clock
+) -> None:
+    """Their time is a limit, which is seldom needed."""
+    course.foresee(1, SEARCH_S)
+    course.enter("proving")
+    rest_s = left(course) - PROOF_S - SEARCH_S
+    clock.now += 20.0
+    course.tell(seed_in_words(1))
+    assert left(course) == pytest.approx(rest_s + PROOF_S + SEARCH_S - 20.0)
+    clock.now += 2.0
+    course.tell(seed_in_words(2))
+    assert left(course) == pytest.approx(rest_s + 2.0 * (LOOKS[-1] - 1))
+    clock.now += 4.0
+    course.tell(seed_in_words(3))
+    assert left(course) == pytest.approx(rest_s + 2.0 * (LOOKS[-1] - 1) - 4.0), "not longer again"
+    course.enter("proving")  # of what is left of the plan
+    course.tell(seed_in_words(1))
+    course.enter("confirming")
+    before_s = left(course)
+    course.tell(seed_in_words(2))
+    assert left(course) == before_s, "these are for curves"

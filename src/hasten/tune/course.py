@@ -15,9 +15,11 @@ from hasten.measure.compare import LOOKS_S
 from hasten.records.progress import Doing, Phase
 from hasten.records.trial import Offer
 from hasten.records.verdict import Comparison
+from hasten.stats.equivalence import LOOKS
 from hasten.tune.ablate import EACH_S
 from hasten.tune.confirm import CONTROL_S, FIRST_S, MOST_PAIRS, PAIRS, pair_in_words
 from hasten.tune.curves import CURVES_S
+from hasten.tune.parity import seed_in_words
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
 PROFILE_S = 30.0
@@ -26,6 +28,8 @@ USUAL_PARTS = 3
 """Of a plan."""
 FURTHER_PAIRS = {pair_in_words(PAIRS + more) for more in range(2, MOST_PAIRS - PAIRS + 1)}
 """What a confirmation tells of pairs beyond those that most need: each is foreseen as it begins."""
+SEEDS = {seed_in_words(number): number for number in range(1, LOOKS[-1] + 1)}
+"""What a proof of another precision tells of its trainings."""
 
 
 class Course:
@@ -41,17 +45,22 @@ class Course:
         self._starting_s = 0.0
         self._slowest_s = 0.0
         self._best = ""
+        self._first_seed: tuple[int, float] | None = None
+        """Of the proof that is going on, and when it began."""
 
     def tell(self, what: str, best: str | None = None) -> None:
         """``best`` so far, where that may have changed."""
         self._told = time.monotonic()
         if what in FURTHER_PAIRS and "confirming" in self._expected:
             self._expected["confirming"] += self._comparison_s(FIRST_S)
+        if what in SEEDS and self._phase == "proving":
+            self._foresee_seeds(SEEDS[what])
         self._best = self._best if best is None else best
         self._tell(Doing(phase=self._phase, what=what, best=self._best, left_s=self.left_s()))
 
     def enter(self, phase: Phase) -> None:
         self._phase, self._entered = phase, time.monotonic()
+        self._first_seed = None
 
     def left_s(self) -> float | None:
         if not self._expected:
@@ -84,6 +93,17 @@ class Course:
             + CURVES_S,
             "enlarging": self._larger_s,
         }
+
+    def _foresee_seeds(self, number: int) -> None:
+        """Each takes as long as those before it did, and there are not more than the last look
+        needs."""
+        if self._first_seed is None:
+            self._first_seed = number, self._told
+            return
+        first, began = self._first_seed
+        each_s = (self._told - began) / (number - first)
+        most_s = self._told - self._entered + (LOOKS[-1] + 1 - number) * each_s
+        self._expected["proving"] = min(self._expected.get("proving", most_s), most_s)
 
     def _comparison_s(self, limit_s: float) -> float:
         return self._starting_s + max(limit_s, self._slowest_s)

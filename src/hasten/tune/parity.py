@@ -130,7 +130,7 @@ class ParityProver:
         if check is not None:
             return check
         while len(self._pairs) < LOOKS[-1] and not self._is_spent():
-            tell(f"training seed {len(self._pairs) + 1} both ways")
+            tell(seed_in_words(len(self._pairs) + 1))
             against = self._add_pair(naive, plan)
             if against is not None:
                 return against
@@ -208,6 +208,10 @@ class ParityProver:
 
     def _words(self) -> str:
         return f"{len(self._pairs)} seeds of {self._steps} steps"
+
+
+def seed_in_words(number: int) -> str:
+    return f"training seed {number} both ways"
 
 
 def judge_pair(naive: messages.SeedTrained, plan: messages.SeedTrained, seed: int) -> Check | None:
