@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hasten.measure import compare, gauge, lab
 from hasten.measure.lab import Lab
 from hasten.measure.worker import Worker
-from hasten.tune import ablate, confirm, curves, gate, inference, search
+from hasten.tune import ablate, confirm, curves, gate, search
 
 LOOKS_S = (0.2, 0.4)
 
@@ -25,8 +25,7 @@ def shorten(
     put(curves, "CURVES_S", 4.0)
     put(gate, "SAVED_PAIRS", 2)
     put(gate, "LOOKS", (2,))
-    for module in (confirm, inference):
-        put(module, "PAIRS", 1)
+    put(confirm, "PAIRS", 1)
     fork_all(put)
 
 

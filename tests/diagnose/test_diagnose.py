@@ -204,7 +204,7 @@ def test_attention_by_hand_is_a_finding_at_its_line() -> None:
     finding = find(step, model=by_hand)["unfused-attention"]
     assert (
         finding.title
-        == "90 % of a step is spent in the model beyond its matrix products, and its attention is "
+        == "90 % of a step is spent in the model outside matrix products, and its attention is "
         "written by hand"
     )
     assert finding.place == place
@@ -301,7 +301,7 @@ def test_memory_that_the_kernel_clears_in_each_step_is_found_on_the_cpu(
         assert "page-faults" not in found
     else:
         assert found["page-faults"].bound == pytest.approx(1 / (1 - share))
-        assert f"{faults:,.0f} pages" in found["page-faults"].title
+        assert f"on {faults:,.0f} page faults" in found["page-faults"].title
 
 
 def test_every_code_that_a_bundled_technique_answers_is_one_that_can_be_found() -> None:

@@ -80,7 +80,7 @@ def test_products_near_their_ceiling_are_compute_bound_and_in_a_slow_type() -> N
     assert found.limit == "compute-bound"
     assert "in fp32" in found.why
     assert found.next[0] == codes(found)["slow-precision"].advice
-    assert "bf16 would take, which is 16.0 times as fast here" in (
+    assert "computing in fp32 what bf16, 16.0 times as fast here, could save" in (
         codes(found)["slow-precision"].title
     )
 
@@ -224,4 +224,6 @@ def test_a_captured_step_is_judged_by_what_the_device_does() -> None:
     )
     found = diagnosed(given, device=GPU)
     assert found.limit == "compute-bound"
-    assert codes(found)["eager-model"].title.startswith("45 % of a step is spent forward and back")
+    assert codes(found)["eager-model"].title.startswith(
+        "45 % of a step is spent on forward and back"
+    )

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from hasten.errors import HastenError
+from hasten.records.plan import Rung
 from hasten.records.recipe import LARGEST_RECIPE_BYTES, other_machine, read_recipe
 from hasten.records.record import to_toml
 from hasten.records.trial import Outcome
+from hasten.records.verdict import Check, NumericsClaim
 from specimens import PARTS, PROVEN, RECIPE, make_trial
 
 
@@ -165,6 +167,18 @@ def test_only_more_minutes_for_what_was_left_for_lack_of_them_are_worth_a_search
     evidence = msgspec.structs.replace(PROVEN, trials=trials)
     assert evidence.minutes == 10.0
     assert evidence.has_more_to_try(minutes) is more
+
+
+def test_a_proof_that_was_cut_short_is_worth_more_minutes_too() -> None:
+    trials = (make_trial("batched_loader"),)
+    done = msgspec.structs.replace(PROVEN, trials=trials)
+    assert not done.has_more_to_try(20.0)
+    assert msgspec.structs.replace(done, cut_short=("half",)).has_more_to_try(20.0)
+    check = Check(name="parity", verdict="not_proven", why="the time was spent", short_of_time=True)
+    numerics = NumericsClaim(rung=Rung.PARITY, verdict="not_proven", checks=(check,))
+    late = msgspec.structs.replace(done, numerics=numerics)
+    assert late.has_more_to_try(20.0)
+    assert not late.has_more_to_try(10.0)
 
 
 def test_a_recipe_that_says_its_rows_per_second_is_read_and_one_that_does_not_is_too(

@@ -67,8 +67,8 @@ def test_a_proof_that_minds_memory_shows_the_peak() -> None:
 def test_what_else_the_machine_did_is_told() -> None:
     busy = replace(SPEED, disturbed_by="other programs kept 1.2 of 2 cores busy")
     for card in (proof_card(replace(PROOF, speed=busy)), bench_card(replace(BENCH, speed=busy))):
-        assert "beside it, other programs kept 1.2 of 2 cores busy" in show(card)
-    assert "beside it" not in show(bench_card(BENCH))
+        assert "meanwhile, other programs kept 1.2 of 2 cores busy" in show(card)
+    assert "meanwhile" not in show(bench_card(BENCH))
 
 
 @pytest.mark.parametrize(
@@ -138,4 +138,6 @@ def test_a_proof_by_parity_shows_every_figure() -> None:
     check = Check(name="parity", verdict="proven", why="4 seeds of 128 steps")
     card = show(proof_card(replace(PROOF, numerics=NUMERICS.with_check(check, parity))))
     assert "parity: proven, 4 seeds of 128 steps" in card
-    assert "evaluation loss: 0.52, by the plan +0.001 (-0.002 to +0.004); margin 0.01" in card
+    assert (
+        "evaluation loss: 0.52, the plan differs by +0.001 (-0.002 to +0.004); margin 0.01" in card
+    )

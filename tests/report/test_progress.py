@@ -113,7 +113,7 @@ def test_time_that_was_not_foreseen_is_not_counted_down_for_ever() -> None:
     console, file = make_console(terminal=False)
     with Progress(console) as progress:
         progress.show(Doing(phase="confirming", what="training", left_s=0.0))
-    assert file.getvalue().endswith("confirming: training; longer than foreseen\n")
+    assert file.getvalue().endswith("confirming: training; taking longer than expected\n")
 
 
 def test_the_time_left_goes_down_while_one_thing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,9 @@ def test_no_claim_where_a_pair_failed_or_a_technique_did_not_run() -> None:
     confirmation = _confirm(PretendingLab(pair(1.2, 1.3, 1.4), crashed))
     assert (len(confirmation.pairs), confirmation.failure) == (PAIRS - 1, "It ended.")
     assert claim_speed(confirmation, FLOOR) is None
+    late = _confirm(PretendingLab(*[pair(1.2, 1.3, 1.4)] * PAIRS, crashed))
+    assert (len(late.pairs), late.failure) == (PAIRS, "It ended.")
+    assert claim_speed(late, FLOOR) is None
     fell_back = PretendingLab(*[pair(1.2, 1.3, 1.4)] * 3, outcome="fell_back")
     assert claim_speed(_confirm(fell_back), FLOOR) is None
 

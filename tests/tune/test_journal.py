@@ -86,6 +86,18 @@ def test_what_settling_has_learnt_is_known_by_its_plan(stopped: Path) -> None:
     )
 
 
+def test_what_could_not_be_decided_is_asked_again(stopped: Path) -> None:
+    undecided = msgspec.structs.replace(NUMERICS, verdict="not_proven")
+    with Journal(stopped, Stopwatch()) as journal:
+        journal.begin(SUBJECT)
+        journal.note(PlanJudged(plan=LATER.plan, claim=undecided))
+    assert begun(stopped).claim_of(LATER.plan) is None
+    with Journal(stopped, Stopwatch()) as journal:
+        journal.begin(SUBJECT)
+        journal.note(PlanJudged(plan=LATER.plan, claim=NUMERICS))
+    assert begun(stopped).claim_of(LATER.plan) == NUMERICS
+
+
 def test_one_that_was_stopped_before_it_learnt_anything_is_of_no_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

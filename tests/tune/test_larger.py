@@ -21,7 +21,7 @@ from hasten.records.recipe import read_recipe
 from hasten.records.trial import Offer, Trial
 from hasten.records.tuning import Aim
 from hasten.records.verdict import Comparison, SpeedClaim
-from hasten.tune import larger
+from hasten.tune import larger, rivals
 from hasten.tune.arms import find_arms
 from hasten.tune.journal import Journal, Learnt
 from hasten.tune.larger import EXPLORED, PROVEN, TECHNIQUE, LargerBatch
@@ -47,8 +47,14 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Speeds; everything else is real."""
 
     class Arm:
+        applied: tuple[Applied, ...] = ()
+
         def __init__(self, plan: Plan) -> None:
             self.plan = plan
+
+        @property
+        def worker(self) -> Any:
+            return SimpleNamespace(close=lambda: None)
 
         def read(self) -> None:
             pass
@@ -56,7 +62,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
         def fell_back(self) -> Applied | None:
             return None
 
-    def arms(lab: Lab, *plans: Plan, anew: bool) -> list[Arm]:
+    def arms(lab: Lab, *plans: Plan, **_: object) -> list[Arm]:
         return [Arm(each) for each in plans]
 
     def compare(own: Arm, larger: Arm, **_: object) -> Comparison:
@@ -68,7 +74,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(CONFIRMATION, pairs=(pair, pair), applied=(done,))
 
     monkeypatch.setattr(Lab, "arms", arms)
-    monkeypatch.setattr(larger, "compare", compare)
+    monkeypatch.setattr(rivals, "compare", compare)
     monkeypatch.setattr(larger, "confirm", confirm)
     monkeypatch.setattr(larger, "MOST_STEPS", STEPS)
 
@@ -149,7 +155,7 @@ def test_more_rows_than_the_speed_makes_up_for_have_missed_the_target(
     tried: Callable[[str], Tried], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each larger batch needs nearly as many times the rows: its rate does not grow at all."""
-    monkeypatch.setattr(larger, "compare", lambda *_, **__: make_comparison(1.2))
+    monkeypatch.setattr(rivals, "compare", lambda *_, **__: make_comparison(1.2))
     same = tried("tiny_steps_at_one_rate")
     for row in same.run().values():
         assert row.outcome == "missed_target"

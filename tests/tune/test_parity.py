@@ -51,7 +51,9 @@ def _trained(
         (_trained(), _trained(outcome="fell_back"), "not_proven"),
         (_trained(), _trained(start="b"), "refuted"),
         (_trained(), _trained(losses=(*FALLING[:50], None, *FALLING[51:])), "refuted"),
-        (_trained(), _trained(figures={"loss": None}), "refuted"),
+        (_trained(figures={"loss": 0.5}), _trained(figures={"loss": None}), "refuted"),
+        (_trained(figures={"loss": 0.5}), _trained(), "not_proven"),
+        (_trained(), _trained(figures={"loss": 0.5}), "not_proven"),
         (_trained(losses=(None,) * 100), _trained(), "not_proven"),
         (_trained(), _trained(losses=tuple(2.0 + 0.05 * step for step in range(100))), "refuted"),
     ],
@@ -83,10 +85,13 @@ def test_all_figures_must_be_alike_and_one_may_refute() -> None:
     alike, apart = _decide(0.001, -0.001, 0.002, 0.0), _decide(2.0, 2.01, 1.99, 2.0)
     assert alike is not None
     assert alike.verdict == "proven"
-    assert alike.why.startswith("4 seeds of 100 steps: training loss 1.012 differs by +0.0005 (")
+    assert alike.why.startswith(
+        "4 seeds of 100 steps: training loss, naive 1.012, differs by +0.0005 ("
+    )
     assert apart is not None
     assert apart.verdict == "refuted"
     assert _decide(0.1, -0.1, 0.05, 0.0) is None
+    assert decide([], "4 seeds of 100 steps") is None, "nothing was compared"
 
 
 class Pretended(ParityProver):

@@ -147,12 +147,12 @@ def test_a_precision_that_trains_worse_is_refuted(bench: Bench, task: str, part:
 @pytest.mark.parametrize(
     ("task", "parts", "words"),
     [
-        ("plain", {"fused_optimizer": {}}, "over an epoch's end"),
-        ("plain", {"gradient_accumulation": {"steps": 3}}, "over an epoch's end"),
-        ("convolving", {"memory_format": {}}, "over an epoch's end"),
-        ("in_blocks", {"activation_checkpointing": {}}, "the same stream"),
-        ("dropping", {"fused_optimizer": {}}, "the same stream, to the bit"),
-        ("dropping", {"compile": {"backend": "aot_eager"}}, "stream"),
+        ("plain", {"fused_optimizer": {}}, "across the end of an epoch"),
+        ("plain", {"gradient_accumulation": {"steps": 3}}, "across the end of an epoch"),
+        ("convolving", {"memory_format": {}}, "across the end of an epoch"),
+        ("in_blocks", {"activation_checkpointing": {}}, "same random numbers"),
+        ("dropping", {"fused_optimizer": {}}, "the same random numbers, to the bit"),
+        ("dropping", {"compile": {"backend": "aot_eager"}}, "same"),
         ("dropping", {"other_stream": {}}, "same distribution, other stream"),
         ("dropping", {"gradient_accumulation": {}}, "same distribution, other stream"),
     ],

@@ -144,9 +144,10 @@ def test_a_refusal_is_the_reason() -> None:
 
 
 def test_an_offer_without_a_setting_worth_a_trial_is_not_tried() -> None:
-    tried, not_tried = propose([FINDING], [offer("loader", parts=())], FLOOR)
+    useless = msgspec.structs.replace(offer("loader", parts=()), untried="it is so already")
+    tried, not_tried = propose([FINDING], [useless], FLOOR)
     assert tried == []
-    assert only(not_tried).why == "it has no setting worth a trial here"
+    assert only(not_tried).why == "it is so already"
 
 
 def test_what_changes_the_training_is_not_tried_unasked() -> None:

@@ -23,6 +23,8 @@ from specimens import make_comparison
 FAULTY = Path(__file__).parents[1] / "tasks" / "faulty.py"
 TERMS = Terms(seed=0, confidence=0.99, margin=0.01, limit_s=1.0, warm_limit_s=60.0)
 RIVAL = Plan(parts={"a": {}})
+OTHER = Plan(parts={"b": {}})
+CRASHED = Failed(kind="crashed", what="It ended by signal 9.")
 
 
 @dataclass
@@ -47,6 +49,8 @@ class Arm:
         return next(iter(self.applied), None)
 
     def read(self) -> Memory:
+        if self.state == "dead":
+            raise WorkerFailure(CRASHED)
         return Memory(device_reserved_bytes=self.device.each)
 
     def pause(self) -> None:
@@ -86,6 +90,8 @@ class Device:
 @pytest.fixture
 def make_device(monkeypatch: pytest.MonkeyPatch) -> Any:
     def compare(a: Arm, b: Arm, **_: object) -> Comparison:
+        if "dead" in (a.state, b.state):
+            raise WorkerFailure(CRASHED)
         assert [a.state, b.state] == ["warm", "warm"]
         return make_comparison(2.0)
 
@@ -163,6 +169,54 @@ def test_a_proof_has_room_beside_them_or_they_are_ended(
     rivals.meet(NAIVE, RIVAL, TERMS)
     rivals.make_room()
     assert {each.state for each in device.arms_made} == {state}
+
+
+def test_an_incumbent_that_was_kept_without_a_contest_is_started(make_device: Any) -> None:
+    """As trials of an earlier search are, which are taken over."""
+    device = make_device(1000)
+    rivals = rivals_on(device)
+    rivals.meet(NAIVE, RIVAL, TERMS)
+    rivals.part(won=False)
+    rivals.meet(OTHER, RIVAL, TERMS)
+    assert [each.plan for each in device.living()] == [OTHER, RIVAL]
+
+
+def test_an_incumbent_that_died_since_is_no_fault_of_its_rival(make_device: Any) -> None:
+    device = make_device(1000)
+    rivals = rivals_on(device)
+    rivals.meet(NAIVE, RIVAL, TERMS)
+    rivals.part(won=False)
+    device.living()[0].state = "dead"
+    assert rivals.meet(NAIVE, OTHER, TERMS).comparison is not None
+    assert [each.plan for each in device.living()] == [NAIVE, OTHER]
+
+
+def test_a_rival_that_dies_is_its_own_fault(make_device: Any) -> None:
+    device = make_device(1000)
+    rivals = rivals_on(device)
+    rivals.meet(NAIVE, RIVAL, TERMS)
+    rivals.part(won=False)
+    fits = device.arms
+
+    def arms(plan: Plan, **_: object) -> list[Arm]:
+        (made,) = fits(plan)
+        made.state = "dead" if plan == OTHER else made.state
+        return [made]
+
+    device.arms = arms
+    with pytest.raises(WorkerFailure, match="signal 9"):
+        rivals.meet(NAIVE, OTHER, TERMS)
+    assert device.living() == []
+    assert [each.plan for each in device.arms_made].count(OTHER) == 1, "it is not tried again"
+
+
+def test_one_that_died_leaves_room(make_device: Any) -> None:
+    device = make_device(1000)
+    rivals = rivals_on(device)
+    rivals.meet(NAIVE, RIVAL, TERMS)
+    device.living()[0].state = "dead"
+    rivals.make_room()
+    assert device.living() == []
 
 
 def test_real_processes_that_do_not_fit_together_take_turns(

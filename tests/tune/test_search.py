@@ -251,7 +251,7 @@ def test_another_precision_is_kept_until_training_tells(world: MakeWorld) -> Non
     search = world(speed=by_parts(half=1.5)).search(offer("half", rung=Rung.PARITY))
     (trial,) = search.trials
     assert trial.outcome == "kept"
-    assert trial.why == "whether it trains as well is judged in the end"
+    assert trial.why == "faster; whether it trains as well is proven at the end"
 
 
 def test_another_precision_has_to_be_worth_the_trainings_that_prove_it(world: MakeWorld) -> None:
@@ -428,8 +428,31 @@ def test_what_is_slow_to_prepare_has_half_of_what_is_left_and_more_with_more_min
     monkeypatch.setattr(here, "arms", arms)
     search = here.search(offer("a"), replace(offer("slow"), slow_to_prepare=True))
     assert rows(search) == [("a", "kept"), ("slow", "out_of_time")]
-    assert search.trials[-1].why == "No answer in 50 s. With more --minutes it has longer."
+    assert search.trials[-1].why == (
+        "it was not ready in its half of the time that was left; give more --minutes"
+    )
+    assert 50 in map(round, limits)
     assert limits[1] > here.seconds_left, "what is not may go beyond"
+
+
+def test_a_change_of_what_is_slow_to_prepare_is_slow_too(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiled model may be compiled anew with it."""
+    here = world(
+        speed=by_parts(slow=2.0),
+        found=lambda plan: [finding("other" if plan.parts else "slow")],
+    )
+
+    def arms(plan: Plan, **_: object) -> list[PretendedArm]:
+        if "late" in plan.parts:
+            raise WorkerFailure(Failed(kind="hung", what="No answer."))
+        return [PretendedArm(plan, None)]
+
+    monkeypatch.setattr(here, "arms", arms)
+    slow = replace(offer("slow"), slow_to_prepare=True)
+    search = here.search(slow, offer("late", "other"))
+    assert rows(search) == [("slow", "kept"), ("late", "out_of_time")]
 
 
 def test_what_an_earlier_search_has_tried_is_not_tried_again(world: MakeWorld) -> None:

@@ -13,15 +13,15 @@ from hasten.records.curves import Curves
 from hasten.records.plan import Plan, Rung
 from hasten.records.progress import Phase
 from hasten.records.recipe import Confirmation
-from hasten.records.tuning import Aim, PartWeighed, PlanJudged, Worth
+from hasten.records.tuning import Aim, PartWeighed, PlanJudged, Spent, Worth
 from hasten.records.verdict import Check, MemoryClaim, NumericsClaim, Verdict
 from hasten.tune import settle as settling
-from hasten.tune.conclude import conclude
+from hasten.tune.conclude import conclude, proven_again
 from hasten.tune.course import Course
 from hasten.tune.journal import JOURNAL, Journal, Learnt
 from hasten.tune.settle import Settled, Settler
 from hasten.tune.spending import Stopwatch
-from specimens import CONFIRMATION, NUMERICS, SPEED
+from specimens import CONFIRMATION, NUMERICS, PROVEN, SPEED
 from tunings import CURVES, PARITY
 
 NOTHING = Learnt()
@@ -50,6 +50,7 @@ def settle(
         *parts: str,
         ratios: dict[str, float] | None = None,
         refuted: tuple[str, ...] = (),
+        late: tuple[str, ...] = (),
         worth: tuple[Worth, ...] | None = None,
         against: Check | None = None,
         curves: Curves | None = None,
@@ -57,9 +58,11 @@ def settle(
     ) -> Settled:
         def prove(prover: object, lab: object, plan: Plan, *_: object) -> NumericsClaim:
             wrong = [name for name in plan.parts if name in refuted]
-            verdict: Verdict = "refuted" if wrong else "proven"
-            name = "parity" if "half" in wrong else "rounding"
-            check = Check(name=name, verdict=verdict, why=f"{wrong} trains worse")
+            spent = any(name in late for name in plan.parts)
+            verdict: Verdict = "refuted" if wrong else "not_proven" if spent else "proven"
+            name = "parity" if spent or "half" in wrong else "rounding"
+            why = f"{wrong} trains worse"
+            check = Check(name=name, verdict=verdict, why=why, short_of_time=spent)
             parity = PARITY if "half" in plan.parts else None
             return NumericsClaim(rung=Rung.PARITY, verdict=verdict, checks=(check,), parity=parity)
 
@@ -114,7 +117,7 @@ def test_a_plan_whose_parts_pay_and_hold_stays(settle: Settle) -> None:
     assert list(settled.plan.parts) == ["loader", "fused"]
     assert [each.technique for each in settled.worth] == ["loader", "fused"]
     assert settled.dropped == {}
-    assert settled.holds(Aim())
+    assert settled.cut_short == ()
 
 
 def test_a_part_without_which_the_plan_is_faster_is_dropped(settle: Settle) -> None:
@@ -135,11 +138,17 @@ def test_a_precision_that_trains_worse_is_dropped_and_the_rest_is_proven(settle:
     assert settled.dropped == {"half": "['half'] trains worse"}
 
 
+def test_a_precision_that_more_time_might_have_proven_is_named(settle: Settle) -> None:
+    settled = settle("loader", "half", late=("half",))
+    assert list(settled.plan.parts) == ["loader"]
+    assert settled.cut_short == ("half",)
+    assert settle("loader", "half", refuted=("half",)).cut_short == ()
+
+
 def test_a_precision_alone_that_trains_worse_is_refuted(settle: Settle) -> None:
     settled = settle("half", refuted=("half",))
     assert list(settled.plan.parts) == ["half"]
     assert settled.numerics.verdict == "refuted"
-    assert not settled.holds(Aim())
 
 
 def test_what_steps_tell_is_laid_to_the_part_that_came_last(settle: Settle) -> None:
@@ -230,7 +239,6 @@ def test_curves_that_speak_against_a_plan_refute_it(settle: Settle) -> None:
     settled = settle("loader", against=check)
     assert settled.numerics.verdict == "refuted"
     assert settled.numerics.why() == "from seed 1 it diverges"
-    assert not settled.holds(Aim())
 
 
 SMALL = MemoryClaim(verdict="proven", a_bytes=100, b_bytes=60, allowed_bytes=None)
@@ -262,6 +270,8 @@ def test_a_plan_is_held_to_what_it_was_made_for(
         memory=memory,
         dropped={},
     )
-    assert settled.holds(aim) is holds
+    earlier = replace(PROVEN, plan=Plan(), aim=aim)
+    again = proven_again(earlier, CONFIRMATION.pairs[0], settled, Spent())
+    assert (again is not None) is holds
     outcome, _, _ = conclude((), CONFIRMATION, settled.speed, NUMERICS, memory, aim)
     assert (outcome == "recipe") is holds

@@ -119,7 +119,7 @@ def _of_the_kernel(
     clearing_s = min(measured.kernel_s, thresholds.FAULT_S * measured.page_faults)
     return _finding(
         "page-faults",
-        f"in the kernel, which gives out {measured.page_faults:,.0f} pages of memory anew",
+        f"in the operating system, on {measured.page_faults:,.0f} page faults",
         "Let the allocator keep memory from step to step.",
         min(clearing_s / shares.step_s, thresholds.MOST_CLEARING) if device.kind == "cpu" else 0.0,
         thresholds.KERNEL_SHARE,
@@ -143,7 +143,7 @@ def _of_the_model(
     return [
         _finding(
             "eager-model",
-            "forward and backward beyond its matrix products, operation by operation",
+            "on forward and backward work outside matrix products, one operation at a time",
             "Compile the model.",
             share,
             thresholds.MODEL_SHARE,
@@ -153,7 +153,7 @@ def _of_the_model(
         # What attention costs is not measured apart; the bound is all but the products.
         _finding(
             "unfused-attention",
-            "in the model beyond its matrix products, and its attention is written by hand",
+            "in the model outside matrix products, and its attention is written by hand",
             "Call torch.nn.functional.scaled_dot_product_attention there, which never makes the "
             "matrix of all pairs.",
             share if by_hand else 0.0,
@@ -163,7 +163,7 @@ def _of_the_model(
         ),
         _finding(
             "recurrent",
-            "in recurrent layers, one moment after the other",
+            "in recurrent layers, one time step after the other",
             "Use torch's own LSTM or GRU over whole sequences, begin states inside of it, and "
             "capture the step as one graph; more rows in a batch would cost little.",
             shares.model if recurrent else 0.0,
@@ -186,9 +186,9 @@ def _of_ceilings(parts: ProfileParts, shares: Shares, place: Place | None) -> li
     return [
         _finding(
             "compute-bound",
-            f"computing beyond what {work.fastest} could do at best, "
-            f"{100 * products:.0f} % of it at the ceiling for {work.computed_in}",
-            "Only less arithmetic, or arithmetic in another type or layout, makes it faster.",
+            f"computing what {work.fastest} could save at best; the model runs at "
+            f"{100 * products:.0f} % of the {work.computed_in} peak here",
+            "Do less arithmetic, or use another number type or memory layout.",
             max(shares.model - work.share / faster, 0.0) if near else 0.0,
             thresholds.LIMIT_SHARE,
             shares.step_s,
@@ -197,8 +197,8 @@ def _of_ceilings(parts: ProfileParts, shares: Shares, place: Place | None) -> li
         # Products alone become faster; how much else there is, is not measured apart.
         _finding(
             "slow-precision",
-            f"in {work.computed_in} beyond what {work.fastest} would take, which is "
-            f"{faster:.1f} times as fast here",
+            f"computing in {work.computed_in} what {work.fastest}, {faster:.1f} times as fast "
+            "here, could save",
             f"Compute products in {work.fastest}: by autocast, or for TF32 by torch's float32 "
             "matmul precision.",
             shares.model * (1 - 1 / faster) if slow_type else 0.0,

@@ -112,6 +112,8 @@ class Evidence(Record, frozen=True, kw_only=True):
     worth: tuple[Worth, ...] = ()
     dropped: dict[str, str] = msgspec.field(default_factory=dict)
     """Parts that the search had kept and the plan has not, each with the reason."""
+    cut_short: tuple[str, ...] = ()
+    """Those of them that more time might have proven."""
     confirmation: Confirmation | None
     speed: SpeedClaim | None
     numerics: NumericsClaim | None
@@ -126,10 +128,13 @@ class Evidence(Record, frozen=True, kw_only=True):
     """When the search was made whose plan was proven again here; empty where this is that."""
 
     def ran_out_of_time(self) -> bool:
-        return any(each.outcome == "out_of_time" for each in self.trials)
+        """The search, or a proof by training."""
+        unproven = self.numerics is not None and self.numerics.short_of_time()
+        untried = any(each.outcome == "out_of_time" for each in self.trials)
+        return untried or unproven or bool(self.cut_short)
 
     def has_more_to_try(self, minutes: float) -> bool:
-        """Whether the search would have gone on, had it been given so many."""
+        """Whether the tuning would have gone on, had it been given so many."""
         return minutes > self.minutes and self.ran_out_of_time()
 
     def changed(self) -> Trial | None:

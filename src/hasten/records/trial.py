@@ -60,6 +60,8 @@ class Offer(Record, frozen=True, kw_only=True):
     """Whether processes differ by luck in what it removes."""
     refusal: str | None
     """Why it cannot apply here; None where it can."""
+    untried: str = ""
+    """Why there are no ``parts``, where it could apply."""
     instead_of: tuple[str, ...] = ()
     """Techniques that have nothing left to do beside this one."""
     brings: tuple[str, ...] = ()
@@ -80,8 +82,10 @@ class Candidate(Record, frozen=True, kw_only=True):
     """Parts of the plan that have nothing left to do beside it."""
 
     def plan_on(self, incumbent: Plan) -> Plan:
+        """What came last stands last."""
         kept = incumbent.without(*self.replaces).parts
-        return Plan(parts={**self.along, **kept, self.technique: self.part})
+        brought = {name: part for name, part in self.along.items() if name not in kept}
+        return Plan(parts={**kept, **brought, self.technique: self.part})
 
     def words(self, *, settings: bool = False) -> str:
         """The change by name, with what it brings."""

@@ -44,6 +44,8 @@ class Check(Record, frozen=True, kw_only=True):
     name: Literal["start", "data", "bitwise", "rounding", "randomness", "parity", "resume"]
     verdict: Verdict
     why: str
+    short_of_time: bool = False
+    """Not proven for want of time alone: with more of it, it may be decided."""
 
 
 class NumericsClaim(Record, frozen=True, kw_only=True):
@@ -61,6 +63,9 @@ class NumericsClaim(Record, frozen=True, kw_only=True):
             checks=(*self.checks, check),
             parity=parity or self.parity,
         )
+
+    def short_of_time(self) -> bool:
+        return any(each.short_of_time for each in self.checks)
 
     def why(self) -> str:
         """The first check that did not hold, else the last one."""

@@ -31,13 +31,15 @@ def bench_card(report: BenchReport) -> RenderableType:
         if plan.parts and str(plan) != name:
             lines.append(Text(f"  {printable(name)} is {plan}"))
     lines += beside_it(report.speed)
-    lines.append(Text("  Only speed was compared; hasten prove shows whether training stays same."))
+    lines.append(
+        Text("  Only speed was compared; hasten prove shows whether the training stays the same.")
+    )
     return Group(*lines)
 
 
 def beside_it(speed: SpeedClaim) -> list[Text]:
     """What else the machine was doing, where that is notable."""
-    return [Text(f"  beside it, {speed.disturbed_by}")] if speed.disturbed_by else []
+    return [Text(f"  meanwhile, {speed.disturbed_by}")] if speed.disturbed_by else []
 
 
 def saved_card(saved: SavedBench, path: str) -> RenderableType:

@@ -43,10 +43,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class Chart:
-    """Beside a grid of the same figures: Markdown goes without it."""
+    """Markdown goes without it."""
 
     kind: ClassVar = "chart"
     drawing: Markup
+    instead: str = ""
+    """What Markdown says there, where no grid beside it has the same figures."""
 
 
 Block = Words | Commands | Grid | Chart

@@ -147,14 +147,18 @@ def _rect(hue: str, start: float, width: float, top: int) -> Markup:
 def _whisker(low: float, high: float, top: int) -> Markup:
     middle = top + LABEL + BAR // 2
     ends = [_upright("whisker", each, middle - 5, middle + 5) for each in (low, high)]
-    between = Markup('<line class="whisker" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>')
-    return _join([*ends, between.format(_percent(low), _percent(high), middle)])
+    return _join([_rule("whisker", (low, high), (middle, middle)), *ends])
 
 
 def _upright(hue: str, at: float, top: int, bottom: int) -> Markup:
-    return Markup('<line class="{0}" x1="{1}" x2="{1}" y1="{2}" y2="{3}"/>').format(
-        hue, _percent(at), top, bottom
-    )
+    return _rule(hue, (at, at), (top, bottom))
+
+
+def _rule(hue: str, across: tuple[float, float], down: tuple[int, int]) -> Markup:
+    """With a halo, so that it is seen on a bar of any colour."""
+    line = Markup('<line class="{}" x1="{}" x2="{}" y1="{}" y2="{}"/>')
+    ends = (*map(_percent, across), *down)
+    return _join(line.format(each, *ends) for each in ("halo", hue))
 
 
 def _label(label: str, figure: str, top: int) -> Markup:

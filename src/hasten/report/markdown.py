@@ -55,7 +55,7 @@ def _block(block: Block) -> str:
         return escaped(block.text)
     if isinstance(block, Commands):
         return "\n".join(f"    {printable(line)}" for line in block.lines)
-    return _table(block) if isinstance(block, Grid) else ""
+    return _table(block) if isinstance(block, Grid) else escaped(block.instead)
 
 
 def _table(grid: Grid) -> str:

@@ -82,5 +82,7 @@ class Progress:
             line.append(f"; best: {printable(doing.best)}")
         if doing.left_s is not None:
             left = doing.left_s - (now - self._shown)
-            line.append(f"; about {duration(left)} left" if left >= 1 else "; longer than foreseen")
+            line.append(
+                f"; about {duration(left)} left" if left >= 1 else "; taking longer than expected"
+            )
         return line

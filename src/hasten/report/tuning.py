@@ -53,7 +53,8 @@ def headline(evidence: Evidence) -> Headline:
     claim = f"{evidence.task}: {evidence.why}"
     if evidence.outcome == "nothing_to_gain":
         return Headline("NOTHING TO GAIN", "plain", claim)
-    return Headline("REFUTED" if evidence.verdict == "refuted" else "NOT PROVEN", "bad", claim)
+    word = "REFUTED" if evidence.verdict == "refuted" else "NOT PROVEN"
+    return Headline(word, VERDICT_TONES[evidence.verdict], claim)
 
 
 def _smaller(task: str, memory: MemoryClaim) -> str:
@@ -88,7 +89,7 @@ def worth_of(evidence: Evidence, speed: SpeedClaim) -> list[tuple[str, str]]:
     rate = f"{speed.a_rows_per_s:,.0f} -> {speed.b_rows_per_s:,.0f} rows/s"
     rows = [("throughput", f"{rate} (noise floor {100 * (speed.noise_floor - 1):.1f} %)")]
     if speed.disturbed_by:
-        rows.append(("beside it", speed.disturbed_by))
+        rows.append(("meanwhile", speed.disturbed_by))
     rows.append(("break-even", warm_up_paid_back(speed)))
     if evidence.memory is not None:
         rows.append(("peak of a step", peak_of_a_step(evidence.memory)))

@@ -1,5 +1,7 @@
 """What a tuning looked at, as sections of a report: findings, trials, the proof, how to repeat."""
 
+from collections.abc import Sequence
+
 from hasten.records.curves import Curves, steps_a_point
 from hasten.records.parity import ParityFigure
 from hasten.records.recipe import Evidence
@@ -29,6 +31,8 @@ NOT_PROVED_BY = (
     " checks above."
 )
 
+ON_THE_PAGE = "(The curves are drawn in report.html.)"
+
 
 def findings(evidence: Evidence) -> Section:
     naive = evidence.naive()
@@ -47,7 +51,9 @@ def findings(evidence: Evidence) -> Section:
     headings = ("finding", "what", "where", "of a step", "at most", "what helps")
     blocks.append(make_grid(headings, rows, figures=(3, 4)) if rows else Words(NO_FINDINGS))
     if rows:
-        blocks.append(Words("At most so many times faster would a step be if that took no time."))
+        blocks.append(
+            Words("At most: how many times as fast a step would be if that took no time at all.")
+        )
     blocks += [Words(f"To {name} by hand: {words}") for name, words in by_hand(evidence)]
     return Section("Why it was slow", tuple(blocks))
 
@@ -97,7 +103,7 @@ def untried(evidence: Evidence) -> Section:
     else:
         rows = [(*_change(each), _outcome(each), each.why) for each in left]
         block = make_grid(("change", "against", "outcome", "why"), rows)
-    return Section("What was not tried", (block,))
+    return Section("Not tried, or not tried again", (block,))
 
 
 def same_training(evidence: Evidence) -> Section:
@@ -123,7 +129,7 @@ def same_training(evidence: Evidence) -> Section:
 
 def _curves(drawn: Curves, *, proving: bool) -> list[Block]:
     """``proving``: these are trainings that the parity check was made of."""
-    seeds = ", ".join(map(str, drawn.seeds))
+    seeds = _runs(drawn.seeds)
     count = f"{len(drawn.seeds)} seed{'' if len(drawn.seeds) == 1 else 's'}"
     trained = f"{count} ({seeds}) of {drawn.steps:,} steps each, trained naively"
     if len(drawn.plan) == len(drawn.seeds):
@@ -135,15 +141,24 @@ def _curves(drawn: Curves, *, proving: bool) -> list[Block]:
     if drawn.naive:
         title = f"Training losses of {trained}, with the band between the naive seeds"
         use = PROVED_BY if proving else NOT_PROVED_BY
+        drawing = curves(drawn, title)
         blocks = [
             Words(f"Loss curves of {trained}. {use}"),
-            Chart(curves(drawn, title)),
+            *([Chart(drawing, instead=ON_THE_PAGE)] if drawing else []),
             *([Words(_apart(drawn))] if drawn.plan else []),
         ]
     if drawn.failure:
         missing = "more loss curves" if drawn.plan else "loss curves of both sides"
         blocks.append(Words(f"There are no {missing}: {drawn.failure}. No claim rests on them."))
     return blocks
+
+
+def _runs(seeds: Sequence[int]) -> str:
+    """All by name, or the first and the last where there is none missing."""
+    first, last = min(seeds, default=0), max(seeds, default=0)
+    if len(seeds) > 2 and tuple(seeds) == tuple(range(first, last + 1)):
+        return f"{first} to {last}"
+    return ", ".join(map(str, seeds))
 
 
 def _apart(drawn: Curves) -> str:
@@ -173,7 +188,15 @@ def _figures(figures: tuple[ParityFigure, ...]) -> Block:
     ]
     if not rows:
         return Words("It was decided before the figures were compared.")
-    headings = ("figure", "naive", "by the plan", "interval", "margin", "another seed", "")
+    headings = (
+        "figure",
+        "naive",
+        "the plan's difference",
+        "interval",
+        "margin",
+        "between seeds",
+        "",
+    )
     return make_grid(headings, rows, figures=range(1, 6))
 
 
@@ -186,7 +209,7 @@ def reproduce(evidence: Evidence, out: str) -> Section:
     rows: list[tuple[str | Cell, ...]] = [
         ("made", f"{evidence.created} by hasten {evidence.hasten}"),
         ("seed", str(evidence.seed)),
-        ("subject", code(evidence.subject)),
+        ("digest of the task", code(evidence.subject)),
         *machine_rows(evidence.environment).items(),
     ]
     if evidence.proven_again:

@@ -81,7 +81,7 @@ def _waterfall(evidence: Evidence, kept: list[Trial]) -> list[Block]:
     if speed is not None:
         unclaimed = evidence.aim.leaves_pace_open(evidence.memory)
         doubt = "" if unclaimed or speed.verdict == "proven" else f", {spelled(speed.verdict)}"
-        shown = f"in fresh processes{doubt}"
+        shown = f"fresh processes{doubt}"
         reach, figure = (speed.low, speed.high), f"{speed.ratio:.2f}x"
         stands = evidence.verdict == "proven"
         tone = "plain" if unclaimed and stands else VERDICT_TONES[evidence.verdict]

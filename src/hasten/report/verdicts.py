@@ -32,9 +32,10 @@ def proof_card(report: ProofReport) -> RenderableType:
 
 def _figure(figure: ParityFigure) -> str:
     return (
-        f"{printable(figure.name)}: {figure.naive:.4g}, by the plan {figure.difference:+.2g}"
-        f" ({figure.low:+.2g} to {figure.high:+.2g}); margin {figure.margin:.2g},"
-        f" another seed {figure.spread:.2g}: {figure.likeness}"
+        f"{printable(figure.name)}: {figure.naive:.4g}, the plan differs by"
+        f" {figure.difference:+.2g} ({figure.low:+.2g} to {figure.high:+.2g});"
+        f" margin {figure.margin:.2g},"
+        f" between seeds {figure.spread:.2g}: {figure.likeness}"
     )
 
 

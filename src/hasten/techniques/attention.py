@@ -59,6 +59,7 @@ class AttentionTechnique(Technique[AttentionPart]):
         "written to through its `data` is not noticed."
     )
     needs = "Any CPU or GPU; the flash kernel of a GPU takes 16-bit inputs only."
+    untried = "it is given no mask, so that torch chooses the same kernel by itself"
 
     def unsuited(self, traits: Traits) -> str | None:
         if "fused" in traits.model.attention:
@@ -68,7 +69,6 @@ class AttentionTechnique(Technique[AttentionPart]):
         return "the model has no attention that is known"
 
     def to_try(self, environment: Environment, traits: Traits) -> list[AttentionPart]:
-        """Where no mask is given torch chooses the same kernel by itself."""
         unmasked = traits.model.masks_attention is False
         return [] if unmasked else [AttentionPart(masks="simplify")]
 

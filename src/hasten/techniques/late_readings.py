@@ -38,6 +38,7 @@ class LateReadingsTechnique(Technique[LateReadingsPart]):
     limits = "The loop must ask `run.readings.latest()` instead of `loss.item()`."
     needs = "Any CPU or GPU; only a GPU has anything to wait for."
     reserved_for = "asked"
+    untried = "it helps loops that read figures of each step, and a task's step reads none"
 
     def unavailable(self, environment: Environment) -> str | None:
         if environment.device.kind == "cpu":

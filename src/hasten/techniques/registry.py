@@ -165,6 +165,7 @@ def _offer(technique: Technique[Any], environment: Environment, traits: Traits) 
         slow_to_prepare=technique.slow_to_prepare,
         steadies=technique.steadies,
         refusal=reason,
+        untried=technique.untried,
         instead_of=technique.instead_of,
         brings=technique.brings,
         conflicts=technique.conflicts,

@@ -108,6 +108,8 @@ class Technique(ABC, Generic[P]):
     """The hardware and software that it needs."""
     slow_to_prepare: ClassVar[bool] = False
     """Whether its first step takes long, as a compilation does; what is quick comes before it."""
+    untried: ClassVar[str] = "it has no setting worth a trial here"
+    """Why, where it could apply and `to_try` gives nothing."""
     steadies: ClassVar[bool] = False
     """Whether processes of one training differ by luck in what it removes, so that whatever is
     timed without it is a matter of luck too; such come first, unless they could gain little."""

@@ -11,6 +11,9 @@ from hasten.stats.randomness import (
     is_one_stream,
 )
 
+FEWEST = 2
+"""A single repeat moves nothing."""
+
 
 def check_randomness(naive: Repeated, plan: Repeated, *, decides: bool) -> Check | None:
     """None where more repeats are needed. Streams are told apart by few; ``decides``: these are
@@ -21,6 +24,8 @@ def check_randomness(naive: Repeated, plan: Repeated, *, decides: bool) -> Check
     if naive.values.keys() != plan.values.keys() or naive.layers.keys() != plan.layers.keys():
         return _check("not_proven", "the repeats of both sides have not the same figures")
     one, other = _first(naive, plan), _first(plan, naive)
+    if len(one.values["loss"]) < FEWEST:
+        return None
     if is_constant(one.values["loss"]):
         return _where_nothing_moves(one, other)
     against = _against(one, other)
@@ -28,9 +33,9 @@ def check_randomness(naive: Repeated, plan: Repeated, *, decides: bool) -> Check
         return against
     rates = _rates_in_words(other)
     if one.values == other.values and one.layers == other.layers:
-        return _check("proven", f"the same stream, to the bit{rates}")
+        return _check("proven", f"the same random numbers, to the bit{rates}")
     if is_one_stream(one.values, other.values):
-        return _check("proven", f"the same stream, but for rounding{rates}")
+        return _check("proven", f"the same random numbers, but for rounding{rates}")
     if not decides:
         return None
     return _by_distribution(one, other, rates)
@@ -95,9 +100,8 @@ def _rates_in_words(plan: Repeated) -> str:
         return ""
     rates = [sum(each.kept) / max(sum(each.seen), 1) - each.rate for each in plan.layers.values()]
     worst = max(map(abs, rates))
-    several = f"{len(rates)} dropout layers keep what they should"
-    kept = "1 dropout layer keeps what it should" if len(rates) == 1 else several
-    return f"; {kept} within {100 * worst:.2g} %"
+    layers = "1 layer" if len(rates) == 1 else f"{len(rates)} layers"
+    return f"; dropout rates right to {100 * worst:.2g} % ({layers})"
 
 
 def _first(repeated: Repeated, other: Repeated) -> Repeated:

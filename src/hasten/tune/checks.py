@@ -124,9 +124,9 @@ def check_bitwise(
     unequal = _unequal(naive.end, plan.end)
     if unequal:
         return check_of(Rung.BITWISE, "refuted", f"{unequal[0]} differs after the steps")
-    why = f"{_steps(naive)} and the state after them equal to the bit"
+    why = f"{_steps(naive)}, and the state after them, equal to the bit"
     if draws:
-        why += "; random numbers are the same stream"
+        why += "; same random numbers"
     return check_of(Rung.BITWISE, "proven", why)
 
 
@@ -147,11 +147,16 @@ def check_rounding(
     loss = _loss_excess(naive, plan)
     largest = max(shares[worst].share, loss)
     verdict: Verdict = "proven" if largest <= 1.0 else "refuted"
-    where = f"{worst}: {shares[worst].parameter}" if shares[worst].share >= loss else "losses"
-    why = f"{_times(largest)} what rounding may cause in {_steps(naive)} ({where})"
+    where = (
+        f"{worst}: {shares[worst].parameter}"
+        if shares[worst].share >= loss
+        else "most in the losses"
+    )
+    why = f"differs by {_times(largest)} what rounding may cause, over {_steps(naive)} ({where})"
     excused = {name for each in shares.values() for name in each.excused}
     if excused and verdict == "proven":
-        why += f"; {len(excused)} parameters differ by more, nearer to fp64 than the naive training"
+        differ = "1 parameter differs" if len(excused) == 1 else f"{len(excused)} parameters differ"
+        why += f"; {differ} by more, nearer to fp64 than the naive training"
     if not naive.repeats:
         why += "; the naive training does not repeat itself to the bit"
     if draws:
@@ -210,7 +215,7 @@ def _times(share: float) -> str:
 
 
 def _steps(naive: messages.BaselineTraced) -> str:
-    edge = "over an epoch's end" if naive.epoch else "that reached no epoch's end"
+    edge = "across the end of an epoch" if naive.epoch else "within one epoch"
     return f"{len(naive.steps)} steps {edge}"
 
 

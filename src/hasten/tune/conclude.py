@@ -50,14 +50,7 @@ def evidence_of(
     elif settled is None:
         outcome, verdict, why = conclude(trials, None, None, None, aim=subject.aim)
     else:
-        outcome, verdict, why = conclude(
-            trials,
-            settled.confirmation,
-            settled.speed,
-            settled.numerics,
-            settled.memory,
-            subject.aim,
-        )
+        outcome, verdict, why = _of_settled(trials, settled, subject.aim)
     return Evidence(
         format=RECIPE_FORMAT,
         task=subject.task,
@@ -78,6 +71,7 @@ def evidence_of(
         plan=settled.plan if settled else NAIVE,
         worth=settled.worth if settled else (),
         dropped=settled.dropped if settled else {},
+        cut_short=settled.cut_short if settled else (),
         confirmation=settled.confirmation if settled else None,
         speed=settled.speed if settled else None,
         numerics=settled.numerics if settled else None,
@@ -91,7 +85,8 @@ def proven_again(
     earlier: Evidence, control: Comparison, settled: Settled, spent: Spent
 ) -> Evidence | None:
     """An earlier tuning of the same subject with claims of today; None where they do not hold."""
-    if not settled.holds(earlier.aim) or settled.plan != earlier.plan:
+    outcome, _, _ = _of_settled((), settled, earlier.aim)
+    if outcome != "recipe" or settled.plan != earlier.plan:
         return None
     return msgspec.structs.replace(
         earlier,
@@ -124,6 +119,14 @@ def with_larger_batch(evidence: Evidence, trials: Sequence[Trial], spent: Spent)
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _of_settled(
+    trials: Sequence[Trial], settled: Settled, aim: Aim
+) -> tuple[Conclusion, Verdict, str]:
+    return conclude(
+        trials, settled.confirmation, settled.speed, settled.numerics, settled.memory, aim
+    )
 
 
 def conclude(

@@ -54,7 +54,7 @@ def confirm(
     pairs: list[Comparison] = []
     applied: tuple[Applied, ...] = ()
     a_memory = b_memory = failure = None
-    while len(pairs) < PAIRS or _are_to_be_more(pairs, floor):
+    while are_to_be_more(pairs, floor):
         number = len(pairs) + 1
         tell(pair_in_words(number))
         try:
@@ -85,8 +85,11 @@ def pair_in_words(number: int) -> str:
     return f"confirming in fresh processes, pair {number}"
 
 
-def _are_to_be_more(pairs: Sequence[Comparison], floor: float) -> bool:
-    """Where the first ones claim a difference that all together do not yet support."""
+def are_to_be_more(pairs: Sequence[Comparison], floor: float) -> bool:
+    """Until there are enough, and where these claim a difference that all together do not yet
+    support."""
+    if len(pairs) < PAIRS:
+        return True
     found = [_interval(each) for each in pairs]
     claimed = decide(pooled(found[:PAIRS], offset=floor - 1), floor - 1)
     stands = len(pairs) > PAIRS and decide(pooled(found, offset=floor - 1), floor - 1) == claimed
@@ -122,10 +125,11 @@ def noise_floor(control: Comparison) -> float:
 def claim_speed(confirmation: Confirmation, floor: float) -> SpeedClaim | None:
     """All pairs together. The interval covers what each came to: one lucky process proves nothing.
 
-    No claim at all where a pair is missing or a technique did not really run.
+    No claim at all where a pair is missing or failed, or a technique did not really run.
     """
     pairs = confirmation.pairs
-    if len(pairs) < PAIRS or any(each.outcome != "done" for each in confirmation.applied):
+    lost = confirmation.failure or any(each.outcome != "done" for each in confirmation.applied)
+    if len(pairs) < PAIRS or lost:
         return None
     found = pooled([_interval(each) for each in pairs], offset=floor - 1)
     refuted = found.high < 1 + MARGIN  # not the floor: noise refutes nothing

@@ -12,10 +12,10 @@ from hasten.measure.worker import WorkerFailure
 from hasten.records.inference import InferenceReport, InferenceSize, Latency
 from hasten.records.plan import Plan
 from hasten.records.recipe import Confirmation
-from hasten.records.verdict import Decision, SpeedClaim, Verdict
+from hasten.records.verdict import Comparison, Decision, SpeedClaim, Verdict
 from hasten.tune.arms import find_arms
 from hasten.tune.bench import decide_speed
-from hasten.tune.confirm import PAIRS, claim_speed, measure_noise, noise_floor
+from hasten.tune.confirm import are_to_be_more, claim_speed, measure_noise, noise_floor
 
 Tell = Callable[[str], None]
 SIZES = (1, 0)
@@ -57,8 +57,9 @@ def _in_evaluation(arm: Plan | Subject, task: str, acting: Sequence[str]) -> Sub
 def _size(lab: Lab, a: Subject, b: Subject, rows: int, tell: Tell) -> tuple[InferenceSize, bool]:
     a, b = replace(a, evaluated_rows=rows), replace(b, evaluated_rows=rows)
     control = measure_noise(lab, a, tell)
-    confirmation, a_calls, b_calls = _confirm(lab, a, b, tell)
-    speed = claim_speed(confirmation, noise_floor(control))
+    floor = noise_floor(control)
+    confirmation, a_calls, b_calls = _confirm(lab, a, b, floor, tell)
+    speed = claim_speed(confirmation, floor)
     outcome: Decision = "undecided" if speed is None else decide_speed(speed)
     size = InferenceSize(
         rows=a_calls[0].rows,
@@ -73,14 +74,17 @@ def _size(lab: Lab, a: Subject, b: Subject, rows: int, tell: Tell) -> tuple[Infe
 
 
 def _confirm(
-    lab: Lab, a: Subject, b: Subject, tell: Tell
+    lab: Lab, a: Subject, b: Subject, floor: float, tell: Tell
 ) -> tuple[Confirmation, list[LatenciesRead], list[LatenciesRead]]:
-    """Pairs of fresh processes, and the calls of each arm in them."""
-    pairs, applied = [], []
+    """Pairs of fresh processes, as many as a claim of training takes, and the calls of each arm in
+    them."""
+    pairs: list[Comparison] = []
+    applied = []
     a_calls, b_calls = [], []
-    for number in range(1, PAIRS + 1):
+    while are_to_be_more(pairs, floor):
+        number = len(pairs) + 1
         rows = "a batch" if a.evaluated_rows == 0 else f"{a.evaluated_rows} row"
-        tell(f"calling with {rows}, in fresh processes ({number} of {PAIRS})")
+        tell(f"calling with {rows}, in fresh processes, pair {number}")
         try:
             arm_a, arm_b = lab.arms(a, b)
             pairs.append(gauge(arm_a, arm_b, seed=3000 + number))

@@ -69,7 +69,9 @@ class Learnt:
         return [each for each in self.trained if each.plan == plan]
 
     def claim_of(self, plan: Plan) -> NumericsClaim | None:
-        return next((each.claim for each in self.judged if each.plan == plan), None)
+        """What was decided; else it is asked again, from the seeds that were trained."""
+        decided = [each for each in self.judged if each.claim.verdict != "not_proven"]
+        return next((each.claim for each in decided if each.plan == plan), None)
 
 
 class Journal:

@@ -15,7 +15,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from hasten.errors import HastenError
-from hasten.measure.compare import compare
+from hasten.measure.compare import is_hopeless
 from hasten.measure.lab import Lab
 from hasten.measure.messages import Described
 from hasten.measure.worker import WorkerFailure
@@ -27,9 +27,11 @@ from hasten.records.trial import UNTRIED, Candidate, Offer, Outcome, Trial, tria
 from hasten.records.tuning import Aim
 from hasten.records.verdict import Comparison
 from hasten.report.text import interval, size
+from hasten.stats.paired import CONFIDENCE
 from hasten.stats.target import CHECKPOINTS
 from hasten.tune.confirm import claim_speed, confirm
 from hasten.tune.journal import Journal, Learnt
+from hasten.tune.rivals import Meeting, Rivals, Terms
 from hasten.tune.target import NoVerdict, TargetTrainer, claim_time, failed
 
 TECHNIQUE = "batch_size"
@@ -142,32 +144,37 @@ class LargerBatch:
         self.tell(f"timing {self._words(candidate)}")
         plan = candidate.plan_on(self.base)
         try:
-            own, larger = self.lab.arms(self.base, plan, anew=False)
-            found = compare(
-                own,
-                larger,
-                seed=0,
-                only_faster=True,
-                margin=self.noise_floor - 1,
-                limit_s=min(TIMED_S, self.limit_s / TRAININGS),
-            )
-            larger.read()
-            self.lab.close_workers()
+            met = self._meet(plan)
             peak = self.lab.peak(plan) if self.memory_bytes is not None else None
         except WorkerFailure as failure:
-            self.lab.close_workers()
             raise failed(failure) from failure
-        if (lost := larger.fell_back()) is not None:
+        if (lost := met.fell_back()) is not None:
             raise NoVerdict("not_tried" if lost.outcome == "skipped" else "fell_back", lost.why)
+        found = met.comparison
+        assert found is not None  # it did not fall back
         self._set(candidate, "out_of_time", "the time was spent", comparison=found, peak_bytes=peak)
         if self.memory_bytes is not None and peak is not None and peak > self.memory_bytes:
             allowed = size(self.memory_bytes)
             raise NoVerdict("too_large", f"a peak of {size(peak)}, where {allowed} are allowed")
         if found.low <= self.noise_floor:
-            slow = found.high <= self.noise_floor
+            slow = is_hopeless(found.ratio, found.high, found.margin)
             why = f"rows a second: {interval(found.low, found.high)}"
             raise NoVerdict("not_faster" if slow else "no_verdict", why)
         self._timed[candidate.key()] = found
+
+    def _meet(self, plan: Plan) -> Meeting:
+        terms = Terms(
+            seed=0,
+            confidence=CONFIDENCE,
+            margin=self.noise_floor - 1,
+            limit_s=min(TIMED_S, self.limit_s / TRAININGS),
+            warm_limit_s=self.limit_s,
+        )
+        rivals = Rivals(self.lab, device_bytes=None)
+        try:
+            return rivals.meet(self.base, plan, terms)
+        finally:
+            rivals.end()
 
     def _race(self, faster: list[Candidate], deadline: float) -> None:
         rounds = [each for one in self._timed.values() for each in one.rounds]

@@ -138,16 +138,17 @@ class ParityProver:
             if check is not None:
                 return check
         check = self._look() if len(self._pairs) >= LOOKS[0] else None
-        return check or _check("not_proven", f"{self._words()}{self._why_not()}")
+        return check or self._undecided()
 
     def _look(self) -> Check | None:
         self._figures = compare(self._pairs)
         return decide(self._figures, self._words())
 
-    def _why_not(self) -> str:
-        if len(self._pairs) < LOOKS[-1]:
-            return f", and the time was spent{_worst(self._figures)}"
-        return f": no verdict{_worst(self._figures)}"
+    def _undecided(self) -> Check:
+        spent = len(self._pairs) < LOOKS[-1]
+        why = ", and the time was spent" if spent else ": no verdict"
+        why = f"{self._words()}{why}{_worst(self._figures)}"
+        return _check("not_proven", why, short_of_time=spent)
 
     def _is_spent(self) -> bool:
         """Whether one more pair, as long as the others took, goes beyond the time."""
@@ -163,7 +164,7 @@ class ParityProver:
             self._steps = len(one.losses)
             if self._steps < LEAST_STEPS:
                 why = f"{self._steps} steps a seed fit into the time, and {LEAST_STEPS} are needed"
-                return _check("not_proven", why)
+                return _check("not_proven", why, short_of_time=True)
             (other,) = self._train([(plan, self._plan)], seed)
         else:
             one, other = self._train_pair([(naive, NAIVE), (plan, self._plan)], seed)
@@ -223,6 +224,9 @@ def judge_pair(naive: messages.SeedTrained, plan: messages.SeedTrained, seed: in
         return _check(
             "refuted", f"seed {seed} does not begin alike: {min(unequal, default='state')}"
         )
+    if naive.figures.keys() != plan.figures.keys():
+        odd = min(naive.figures.keys() ^ plan.figures.keys())
+        return _check("not_proven", f"from seed {seed} one side alone has a figure for {odd}")
     if not _is_finite(naive):
         return _check("not_proven", f"the naive training diverges from seed {seed}")
     if not _is_finite(plan):
@@ -234,7 +238,7 @@ def judge_pair(naive: messages.SeedTrained, plan: messages.SeedTrained, seed: in
 
 def compare(pairs: list[SeedPair]) -> list[ParityFigure]:
     found = []
-    names = [name for name in pairs[0].naive.figures if name in pairs[0].plan.figures]
+    names = pairs[0].naive.figures
     for name in names:
         naive = [pair.naive.figures[name] for pair in pairs]
         judged = judge(naive, [pair.plan.figures[name] for pair in pairs], among=len(names))
@@ -254,11 +258,11 @@ def compare(pairs: list[SeedPair]) -> list[ParityFigure]:
 
 
 def decide(figures: list[ParityFigure], words: str) -> Check | None:
-    """All alike proves, one unlike refutes; else more seeds are needed."""
+    """All alike proves, one unlike refutes; else more seeds are needed. No figures are no proof."""
     different = [each for each in figures if each.likeness == "different"]
     if different:
         return _check("refuted", f"{words}: {_in_words(different[0])}")
-    if all(each.likeness == "equivalent" for each in figures):
+    if figures and all(each.likeness == "equivalent" for each in figures):
         return _check("proven", f"{words}{_worst(figures)}")
     return None
 
@@ -271,13 +275,13 @@ def _worst(figures: list[ParityFigure]) -> str:
 
 def _in_words(figure: ParityFigure) -> str:
     return (
-        f"{figure.name} {figure.naive:.4g} differs by {figure.difference:+.2g}"
-        f" ({figure.low:+.2g} to {figure.high:+.2g}), margin {figure.margin:.2g}"
+        f"{figure.name}, naive {figure.naive:.4g}, differs by {figure.difference:+.2g}"
+        f" ({figure.low:+.2g} to {figure.high:+.2g}), margin ±{figure.margin:.2g}"
     )
 
 
-def _check(verdict: Verdict, why: str) -> Check:
-    return Check(name="parity", verdict=verdict, why=why)
+def _check(verdict: Verdict, why: str, *, short_of_time: bool = False) -> Check:
+    return Check(name="parity", verdict=verdict, why=why, short_of_time=short_of_time)
 
 
 def _is_finite(trained: messages.SeedTrained) -> bool:

@@ -98,7 +98,7 @@ def _reason_against(
     if offer.rung is Rung.CHANGES_TRAINING:
         return "not_tried", "it changes the training, and that was not allowed"
     if not offer.parts:
-        return "not_tried", "it has no setting worth a trial here"
+        return "not_tried", offer.untried
     known = {each.technique: each for each in offers}
     for name in plan.parts:
         if name in known and offer.technique in known[name].instead_of:

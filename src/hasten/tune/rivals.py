@@ -50,13 +50,21 @@ class Meeting:
         return lost is not None and lost.ran_out_of_memory
 
 
+@dataclass(frozen=True)
+class Contender:
+    """A plan in a process of its own."""
+
+    plan: Plan
+    arm: Arm
+
+
 class Rivals:
     def __init__(self, lab: Lab, device_bytes: int | None) -> None:
         """``device_bytes`` that the device has for all processes; None where it is the host."""
         self._lab = lab
         self._device_bytes = device_bytes
-        self._incumbent: Arm | None = None
-        self._rival: Arm | None = None
+        self._incumbent: Contender | None = None
+        self._rival: Contender | None = None
         self._take_turns = False
 
     def meet(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
@@ -74,13 +82,17 @@ class Rivals:
         """The better one's process stays."""
         loser = self._incumbent if won else self._rival
         if loser is not None:
-            loser.worker.close()
+            loser.arm.worker.close()
         self._incumbent, self._rival = self._rival if won else self._incumbent, None
 
     def make_room(self) -> None:
         """For a process beside them that computes, and needs memory as well."""
         arms = self._arms()
-        if self._are_a_crowd(arms):
+        try:
+            crowded = self._are_a_crowd(arms)
+        except WorkerFailure:  # one has died: the next contest begins it anew
+            crowded = True
+        if crowded:
             self.end()
             return
         for arm in arms:
@@ -92,7 +104,7 @@ class Rivals:
         self._incumbent = self._rival = None
 
     def _arms(self) -> list[Arm]:
-        return [each for each in (self._incumbent, self._rival) if each is not None]
+        return [each.arm for each in (self._incumbent, self._rival) if each is not None]
 
     def _are_a_crowd(self, arms: list[Arm]) -> bool:
         if self._device_bytes is None or not arms:
@@ -102,10 +114,14 @@ class Rivals:
 
     def _meet_beside(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting | None:
         """None where there was not enough memory."""
+        had_lived = self._incumbent is not None and self._incumbent.plan == incumbent
         try:
             met = self._side_by_side(incumbent, rival, terms)
         except WorkerFailure as failure:
+            has_died = had_lived and failure.failed.kind == "crashed" and self._incumbent_is_dead()
             self.end()  # either may be the one that failed
+            if has_died:  # it had lived through trials before: no fault of this rival
+                return self._meet_beside(incumbent, rival, terms)
             if failure.failed.kind != "out_of_memory":
                 raise
             return None
@@ -115,22 +131,41 @@ class Rivals:
         return met
 
     def _side_by_side(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
-        if self._incumbent is None:
-            (self._incumbent,) = self._lab.arms(incumbent, anew=False)
-        self._rival = self._ready(rival, terms)
-        if self._rival.fell_back() is not None:
-            return Meeting(None, self._rival.applied)
+        mine = self._beginning_with(incumbent)
+        its = self._ready(rival, terms)
+        self._rival = Contender(rival, its)
+        if its.fell_back() is not None:
+            return Meeting(None, its.applied)
         comparison = compare(
-            self._incumbent,
-            self._rival,
+            mine,
+            its,
             seed=terms.seed,
             only_faster=True,
             confidence=terms.confidence,
             margin=terms.margin,
             limit_s=terms.limit_s,
         )
-        self._rival.read()
-        return Meeting(comparison, self._rival.applied)
+        its.read()
+        return Meeting(comparison, its.applied)
+
+    def _beginning_with(self, incumbent: Plan) -> Arm:
+        """The process that stayed, unless it is of another plan: what an earlier search has kept is
+        taken over without a contest."""
+        if self._incumbent is not None and self._incumbent.plan != incumbent:
+            self.end()
+        if self._incumbent is None:
+            (arm,) = self._lab.arms(incumbent, anew=False)
+            self._incumbent = Contender(incumbent, arm)
+        return self._incumbent.arm
+
+    def _incumbent_is_dead(self) -> bool:
+        if self._incumbent is None:
+            return False
+        try:
+            self._incumbent.arm.read()
+        except WorkerFailure:
+            return True
+        return False
 
     def _ready(self, plan: Plan, terms: Terms) -> Arm:
         try:

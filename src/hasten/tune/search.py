@@ -328,7 +328,7 @@ class Search:
         claim = prove_steps(self._prover, plan, self._rungs, glance=False)
         why = claim.why()
         if claim.verdict == "proven" and trial.candidate.rung is Rung.PARITY:
-            why = "whether it trains as well is judged in the end"
+            why = "faster; whether it trains as well is proven at the end"
         return replace(trial, outcome=PROVED[claim.verdict], why=why, numerics=claim)
 
     def _lost(self, candidate: Candidate, applied: tuple[Applied, ...], fallback: Applied) -> Trial:
@@ -349,7 +349,8 @@ class Search:
         outcome: Outcome = "out_of_memory" if failed.kind == "out_of_memory" else "failed"
         why = failed.what
         if is_late and self._is_slow(candidate):
-            outcome, why = "out_of_time", f"{why} With more --minutes it has longer."
+            outcome = "out_of_time"
+            why = "it was not ready in its half of the time that was left; give more --minutes"
         return Trial(
             candidate=candidate,
             on=self.plan,
@@ -359,7 +360,8 @@ class Search:
         )
 
     def _is_slow(self, candidate: Candidate) -> bool:
-        return not self._slow.isdisjoint((candidate.technique, *candidate.along))
+        """With all that it stands on: a change of a compiled plan may have it compiled anew."""
+        return not self._slow.isdisjoint(candidate.plan_on(self.plan).parts)
 
     def _warm_limit_s(self, candidate: Candidate) -> float:
         left_s = self._left_s()
@@ -371,7 +373,7 @@ class Search:
 
 def _not_faster(comparison: Comparison) -> tuple[Outcome, str]:
     if is_hopeless(comparison.ratio, comparison.high, comparison.margin):
-        return "not_faster", f"at most {comparison.high:.3f}x"
+        return "not_faster", f"{comparison.high:.3f}x at best"
     if is_too_wide(comparison.low, comparison.high):
         return "no_verdict", "too noisy to tell"
     return "no_verdict", f"between {comparison.low:.3f}x and {comparison.high:.3f}x: too noisy"

@@ -32,13 +32,8 @@ class Settled:
     memory: MemoryClaim | None
     dropped: dict[str, str]
     """Parts of the search's plan that are not in this one, each with the reason."""
-
-    def holds(self, aim: Aim) -> bool:
-        same = self.numerics.verdict == "proven"
-        fast = self.speed is not None and self.speed.verdict == "proven"
-        fits = self.memory is not None and self.memory.verdict == "proven"
-        enough = fast or aim.leaves_pace_open(self.memory)
-        return same and enough and (fits or not aim.minds_memory())
+    cut_short: tuple[str, ...] = ()
+    """Those of them that more time might have proven."""
 
 
 class Settler:
@@ -62,6 +57,7 @@ class Settler:
         self._floor, self._parity_s, self._aim = noise_floor, parity_s, aim
         self._watch, self._course = watch, course
         self._journal, self._learnt = journal, learnt
+        self._cut_short: list[str] = []
 
     def settle(
         self,
@@ -71,6 +67,7 @@ class Settler:
     ) -> Settled:
         """``worth`` of the parts and ``curves`` of the same plan, where they are known already."""
         dropped: dict[str, str] = {}
+        self._cut_short.clear()
         if worth is None:
             plan, worth, claim = self._keep_what_holds(plan, dropped)
         else:
@@ -92,6 +89,7 @@ class Settler:
             speed=claim_speed(confirmation, self._floor),
             memory=memory,
             dropped=dropped,
+            cut_short=tuple(self._cut_short),
         )
 
     def _keep_what_holds(
@@ -118,6 +116,8 @@ class Settler:
             if claim.verdict == "proven" or len(blamed) == len(plan.parts):
                 return plan, claim
             dropped |= dict.fromkeys(blamed, claim.why())
+            if claim.short_of_time():
+                self._cut_short += blamed
             plan = plan.without(*blamed)
 
     def _blamed(self, plan: Plan, claim: NumericsClaim) -> list[str]:

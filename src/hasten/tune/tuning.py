@@ -137,11 +137,10 @@ class Tuning:
             self._course.enter("searching")
             search.run(findings, lambda words: self._course.tell(words, search.so_far()))
         prover.forget()
-        self._examine_last(search.plan)
         return search
 
     def _examine_last(self, plan: Plan) -> None:
-        """For the report, where the search had no use for it any more."""
+        """For the report, where the search has not looked at it."""
         if plan in self._examiner.asked:
             return
         with self._watch.over("measuring_s"):
@@ -153,7 +152,11 @@ class Tuning:
 
     def settle(self, plan: Plan) -> Settled | None:
         """Prove it from another seed, weigh its parts, confirm it in fresh processes."""
-        return self._settler.settle(plan) if plan != NAIVE else None
+        if plan == NAIVE:
+            return None
+        settled = self._settler.settle(plan)
+        self._examine_last(settled.plan)
+        return settled
 
     def conclude(self, search: Search, settled: Settled | None) -> Evidence:
         return evidence_of(
