@@ -48,6 +48,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
 
     class Arm:
         applied: tuple[Applied, ...] = ()
+        state = None
 
         def __init__(self, plan: Plan) -> None:
             self.plan = plan

@@ -82,6 +82,23 @@ def test_a_right_technique_is_proven(prover: Prover, technique: str, rung: Rung)
     assert [check.name for check in claim.checks] == ["start", "data", rung.value]
 
 
+def test_what_a_process_that_is_timed_begins_with_is_held_to_the_naive_start(lab: Lab) -> None:
+    """The digests that a trial takes of it are those that a proof would take."""
+    plan, described = Plan(parts={"fused_optimizer": {}}), lab.describe()
+    prover = Prover(lab, described.traits, seed=3, offers=described.offers)
+    (arm,) = lab.arms(plan, anew=False, digest=True)
+    arm.worker.close()
+    assert arm.state is not None
+    claim = prover.prove(plan, Rung.ROUNDING, glance=False, state=arm.state)
+    assert [(each.name, each.verdict) for each in claim.checks] == [
+        ("start", "proven"),
+        ("rounding", "proven"),
+    ]
+    moved = {**arm.state, min(arm.state): "of other bits"}
+    (wrong,) = prover.prove(plan, Rung.ROUNDING, glance=False, state=moved).checks
+    assert (wrong.name, wrong.verdict) == ("start", "refuted")
+
+
 def test_a_rounding_technique_that_claims_bitwise_is_refuted(prover: Prover) -> None:
     claim = _prove(prover, "fused_optimizer", Rung.BITWISE)
     assert claim.verdict == "refuted"

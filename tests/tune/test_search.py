@@ -45,6 +45,8 @@ def offer(technique: str, answers: str = "slow", rung: Rung = Rung.BITWISE) -> O
 class PretendedArm:
     """Of a plan; it is its own worker."""
 
+    state = None
+
     def __init__(self, plan: Plan, skipped: str | None) -> None:
         self.plan = plan
         self.worker = self

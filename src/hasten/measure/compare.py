@@ -49,8 +49,12 @@ BLOCK_LIMIT_S = 300.0
 class Arm:
     """A worker with a plan started and warm."""
 
-    def __init__(self, worker: Worker, warmed: messages.Warmed) -> None:
+    def __init__(
+        self, worker: Worker, warmed: messages.Warmed, state: dict[str, str] | None = None
+    ) -> None:
+        """``state`` are the digests of what it began with, where they were asked for."""
         self.worker = worker
+        self.state = state
         self.warmup_s = warmed.elapsed_s
         self.step_s = warmed.step_s
         self.applied: tuple[Applied, ...] = warmed.applied
@@ -85,10 +89,14 @@ class Contest:
 
 
 def warm_up(
-    workers: Sequence[tuple[Worker, messages.Start]], limit_s: float = REPLY_LIMIT_S
+    workers: Sequence[tuple[Worker, messages.Start]],
+    limit_s: float = REPLY_LIMIT_S,
+    *,
+    digest: bool = False,
 ) -> list[Arm]:
     """Build and warm several workers, each within ``limit_s``. They build at the same time; they
-    warm one by one, so that the time it takes to warm up is their own."""
+    warm one by one, so that the time it takes to warm up is their own. ``digest`` what they begin
+    with."""
     for worker, start in workers:
         worker.send(start)
     for worker, _ in workers:
@@ -97,9 +105,12 @@ def warm_up(
     for worker, _ in workers:
         for other, _ in workers:
             other.pause()
+        state = None
+        if digest:
+            state = worker.ask(messages.DigestState(), messages.StateDigested).state
         warmed = worker.ask(messages.Warm(steps=WARM_STEPS), messages.Warmed, limit_s)
         worker.pause()
-        arms.append(Arm(worker, warmed))
+        arms.append(Arm(worker, warmed, state))
     return arms
 
 

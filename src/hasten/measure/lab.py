@@ -215,13 +215,18 @@ class Lab:
             worker.close()
 
     def arms(
-        self, *subjects: Plan | Subject, limit_s: float = REPLY_LIMIT_S, anew: bool = True
+        self,
+        *subjects: Plan | Subject,
+        limit_s: float = REPLY_LIMIT_S,
+        anew: bool = True,
+        digest: bool = False,
     ) -> list[Arm]:
-        """Fresh processes, each with a plan started and warm within ``limit_s``."""
+        """Fresh processes, each with a plan started and warm within ``limit_s``. ``digest`` what
+        they begin with, before step 1."""
         workers = [self.worker(anew=anew) for _ in subjects]
         try:
             starts = [self.start(each) for each in subjects]
-            return warm_up(list(zip(workers, starts, strict=True)), limit_s)
+            return warm_up(list(zip(workers, starts, strict=True)), limit_s, digest=digest)
         except WorkerFailure:
             for worker in workers:
                 worker.close()

@@ -72,16 +72,22 @@ def prove_plan(
 
 
 def prove_steps(
-    prover: Prover, plan: Plan, rungs: Mapping[str, Rung], *, glance: bool = True
+    prover: Prover,
+    plan: Plan,
+    rungs: Mapping[str, Rung],
+    *,
+    glance: bool = True,
+    state: dict[str, str] | None = None,
 ) -> NumericsClaim:
     """All that steps tell. What changes the precision is left out where they are traced: whether
-    it trains as well, only training tells."""
+    it trains as well, only training tells. ``state`` that the plan began with, where a process of
+    it has told."""
     rung = Rung.deepest(rungs[name] for name in plan.parts)
     if rung is not Rung.PARITY:
-        return prover.prove(plan, rung, glance=glance)
+        return prover.prove(plan, rung, glance=glance, state=state)
     judged = plan.without(*(name for name in plan.parts if rungs[name] is rung))
     judged_on = Rung.deepest(rungs[name] for name in judged.parts)
-    claim = prover.prove(plan, judged_on, glance=glance, judged=judged)
+    claim = prover.prove(plan, judged_on, glance=glance, judged=judged, state=state)
     return msgspec.structs.replace(claim, rung=rung)
 
 

@@ -62,17 +62,19 @@ class Prover:
         *,
         glance: bool = True,
         judged: Plan | None = None,
+        state: dict[str, str] | None = None,
     ) -> NumericsClaim:
         """The start, data, rung and randomness checks; the first that fails ends it.
 
         ``glance`` at the data of a plan that leaves the loader as it is; of others all is compared.
         ``judged`` is what is held to the rung where that is not the whole plan, since its precision
-        is judged by itself; none of it where it is naive.
+        is judged by itself; none of it where it is naive. ``state`` are digests of what another
+        process of the plan, from the same seed, began with: then none is built for them.
         """
         checks: list[Check] = []
         worker = self._lab.worker()
         try:
-            for check in self._checks(worker, plan, rung, glance, judged or plan):
+            for check in self._checks(worker, plan, rung, glance, judged or plan, state):
                 checks.append(check)
                 if check.verdict != "proven":
                     break
@@ -133,12 +135,15 @@ class Prover:
         rung: Rung,
         glance: bool,
         judged: Plan | Subject,
+        state: dict[str, str] | None,
     ) -> Iterator[Check]:
         has_rung = judged != NAIVE or plan == NAIVE
         changes_data = self._may_change_data(plan)
         data_s = DATA_LIMIT_S if changes_data else GLANCE_S if glance else None
         self._run_baseline(rung if has_rung else None, data_s)
-        yield check_start(self._start, self._state(worker, plan))
+        if state is None or data_s is not None:  # the loader of what is started is digested next
+            state = self._state(worker, plan)
+        yield check_start(self._start, state)
         if data_s is not None:
             digested = _digest_data(worker, data_s)
             yield check_data_digests(self._data[data_s], digested, in_full=changes_data)

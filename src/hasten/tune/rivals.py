@@ -41,6 +41,8 @@ class Meeting:
     comparison: Comparison | None
     """None where it fell back before it was timed."""
     applied: tuple[Applied, ...]
+    state: dict[str, str] | None = None
+    """Digests of what the rival began with, where one process of it met the incumbent."""
 
     def fell_back(self) -> Applied | None:
         return fallback_in(self.applied)
@@ -146,7 +148,7 @@ class Rivals:
             limit_s=terms.limit_s,
         )
         its.read()
-        return Meeting(comparison, its.applied)
+        return Meeting(comparison, its.applied, its.state)
 
     def _beginning_with(self, incumbent: Plan) -> Arm:
         """The process that stayed, unless it is of another plan: what an earlier search has kept is
@@ -169,7 +171,7 @@ class Rivals:
 
     def _ready(self, plan: Plan, terms: Terms) -> Arm:
         try:
-            (arm,) = self._lab.arms(plan, limit_s=terms.warm_limit_s, anew=False)
+            (arm,) = self._lab.arms(plan, limit_s=terms.warm_limit_s, anew=False, digest=True)
         except WorkerFailure as failure:
             raise NotReadyError(failure.failed) from failure
         return arm

@@ -304,7 +304,7 @@ class Search:
             if outcome != "kept":
                 return replace(trial, outcome=outcome, why=why)
         tell(f"comparing the steps of {candidate.words()} with naive ones")
-        return self._prove(trial, plan)
+        return self._prove(trial, plan, met.state)
 
     def _terms(self, candidate: Candidate, smaller: bool) -> Terms:
         return Terms(
@@ -324,8 +324,8 @@ class Search:
             return "too_large", f"a peak of {size(peak)}, where {allowed} are allowed"
         return "kept", ""
 
-    def _prove(self, trial: Trial, plan: Plan) -> Trial:
-        claim = prove_steps(self._prover, plan, self._rungs, glance=False)
+    def _prove(self, trial: Trial, plan: Plan, state: dict[str, str] | None) -> Trial:
+        claim = prove_steps(self._prover, plan, self._rungs, glance=False, state=state)
         why = claim.why()
         if claim.verdict == "proven" and trial.candidate.rung is Rung.PARITY:
             why = "faster; whether it trains as well is proven at the end"
