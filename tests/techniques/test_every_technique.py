@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -69,7 +70,8 @@ each_where_it_applies = pytest.mark.parametrize(
 
 
 @pytest.fixture(autouse=True)
-def _forget_compiled_code() -> Iterator[None]:
+def _forget_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)  # where a relative cache of it lies
     yield
     torch._dynamo.reset()
 
