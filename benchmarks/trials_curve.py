@@ -63,6 +63,7 @@ class PretendedArm:
     """Of a plan; it is its own worker."""
 
     applied: tuple[Applied, ...] = ()
+    state = None
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.worker = plan, self
