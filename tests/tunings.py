@@ -141,7 +141,7 @@ RICH = replace(
         _trial(
             "mixed_precision",
             "kept",
-            "whether it trains as well is judged in the end",
+            "faster; whether it trains as well is proven at the end",
             WITH_FUSED,
             1.44,
             {"dtype": "bfloat16"},

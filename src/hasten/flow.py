@@ -44,7 +44,7 @@ def tune(
         if evidence is None:
             findings = tuning.diagnose()
             search = tuning.search(findings)
-            settled = tuning.settle(search.plan)
+            settled = tuning.settle(search)
             evidence = tuning.conclude(search, settled)
         evidence = tuning.enlarge(evidence)
         tuning.write(evidence)

@@ -126,7 +126,7 @@ def test_a_stopped_tune_leaves_no_process_and_keeps_its_journal(
     _, errors = process.communicate(timeout=30)
     assert process.returncode == code, errors
     assert word in errors
-    assert "out/journal.jsonl" in errors
+    assert "Nothing was learnt yet: the same command begins anew." in errors
     assert not [each for each in family if _alive(each)]
     left = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
     assert left == ["out/journal.jsonl"]

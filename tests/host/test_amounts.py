@@ -49,3 +49,10 @@ def test_some_bytes_are_a_size() -> None:
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(HastenError, match="is not a time"):
         parse_duration(text)
+
+
+def test_a_few_bytes_without_a_unit_were_meant_as_more() -> None:
+    with pytest.raises(HastenError, match=r"'12' alone is 12 bytes, .* 12GB"):
+        parse_some_bytes("12")
+    assert parse_some_bytes("12B") == 12
+    assert parse_some_bytes("4000000000") == 4 * 10**9

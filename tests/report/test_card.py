@@ -9,6 +9,7 @@ from rich.console import Console
 
 from cards import HOSTILE, INERT, sections
 from hasten.records.finding import Place
+from hasten.records.load import Load
 from hasten.records.measurement import Memory
 from hasten.records.recipe import Evidence
 from hasten.records.tuning import Aim
@@ -25,6 +26,7 @@ from specimens import (
     PROVEN,
     SPEED,
     UNPROVEN,
+    make_comparison,
     make_trial,
     with_findings,
 )
@@ -124,14 +126,46 @@ def test_what_it_is_worth_is_told_with_noise_warm_up_and_memory() -> None:
     worth = "\n".join(sections(show(PROVEN))["What it is worth"])
     assert "10,000 -> 15,000 rows/s" in worth
     assert "noise floor 2.0 %" in worth
-    assert "3 s more to warm up, paid back after 90,000 rows" in worth
+    assert "after 6.7 min of the naive training, with the 2.2 min that tuning took" in worth
     assert "300 MiB of the process -> 200 MiB of the process" in worth
     assert "2.2 min" in worth
 
 
-def test_a_recipe_that_warms_up_no_longer_pays_back_at_once() -> None:
-    evidence = replace(PROVEN, speed=replace(SPEED, warmup_extra_s=-0.5, break_even_rows=0.0))
-    assert "at once: it takes no longer to warm up" in show(evidence)
+def test_what_is_no_faster_never_pays_back_what_tuning_took() -> None:
+    slower = replace(SPEED, b_rows_per_s=SPEED.a_rows_per_s)
+    assert "never, with the 2.2 min that tuning took" in show(replace(PROVEN, speed=slower))
+
+
+def test_what_a_proof_took_out_is_no_longer_called_kept() -> None:
+    dropped = {"batched_loader": "16 steps a seed fit into the time, and 100 are needed"}
+    row, *_ = sections(show(replace(PROVEN, dropped=dropped)))[TRIED]
+    assert row.split(maxsplit=3)[:3] == ["batched_loader", "1.50x", "dropped"]
+    assert "16 steps a seed" in row
+
+
+def test_without_a_claim_it_says_what_noise_may_have_hidden_it() -> None:
+    load = Load(cores=2, others_cores=0.6, throttled_s=0.0)
+    noisy = replace(make_comparison(0.98), load=load)
+    (words,) = sections(show(replace(UNPROVEN, control=noisy)))["Noise"]
+    assert words == (
+        "identical processes differed by 2.0 %; other programs kept 0.6 of 2 cores busy"
+    )
+    assert "Noise" not in sections(show(PROVEN))
+
+
+def test_findings_of_a_disturbed_profile_are_said_to_be_unsure() -> None:
+    naive = replace(PROVEN.diagnosed[0], disturbed="a step took 332 ms")
+    evidence = replace(PROVEN, diagnosed=(naive, *PROVEN.diagnosed[1:]))
+    first, *_ = sections(show(evidence))["Why it was slow"]
+    assert first == "These shares are not sure: a step took 332 ms."
+
+
+def test_a_process_that_ended_is_not_answered_by_more_time() -> None:
+    lost = replace(CONFIRMATION, failure="It ended (signal 9).")
+    late = replace(UNPROVEN.trials[0], outcome="out_of_time", why="the time was spent")
+    text = show(replace(UNPROVEN, confirmation=lost, trials=(late,)))
+    assert "Find out why a process ended" in text
+    assert "--minutes" not in text
 
 
 @pytest.mark.parametrize(
@@ -198,8 +232,12 @@ OVER = MemoryClaim(verdict="refuted", a_bytes=100, b_bytes=90, allowed_bytes=50)
     ("change", "advice"),
     [
         ({"numerics": replace(NUMERICS, verdict="refuted")}, "is not the same training."),
-        ({"aim": Aim(memory_bytes=50), "memory": OVER}, "Allow it more --memory"),
-        ({"aim": Aim(memory_bytes=50), "speed": None}, "Allow it more --memory"),
+        ({"aim": Aim(memory_bytes=50), "memory": OVER}, "Give it more --memory"),
+        ({"aim": Aim(memory_bytes=50), "speed": None}, "Give it more --memory"),
+        (
+            {"aim": Aim(memory_bytes=50), "speed": None, "cut_short": ("mixed_precision",)},
+            "Give it more --minutes, more --memory",
+        ),
         ({}, "is not faster."),
     ],
 )

@@ -95,9 +95,7 @@ def test_a_technique_that_did_not_run_is_told() -> None:
     assert why == "a technique did not run in the fresh processes"
 
 
-@pytest.mark.parametrize(
-    "outcome", ["no_verdict", "not_proven", "failed", "below_noise", "out_of_time"]
-)
+@pytest.mark.parametrize("outcome", ["no_verdict", "not_proven", "failed", "below_noise"])
 def test_a_trial_in_doubt_is_not_nothing_to_gain(outcome: Outcome) -> None:
     trials = [make_trial("fused_optimizer", "not_faster"), make_trial("compile", outcome)]
     assert conclude(trials, None, None, None) == (
@@ -105,6 +103,17 @@ def test_a_trial_in_doubt_is_not_nothing_to_gain(outcome: Outcome) -> None:
         "not_proven",
         "no verdict on compile",
     )
+
+
+def test_what_had_no_turn_is_told_from_what_had_no_verdict() -> None:
+    outcomes: list[tuple[str, Outcome]] = [
+        ("kept_memory", "no_verdict"),
+        ("compile", "out_of_time"),
+        ("attention", "out_of_time"),
+        ("kept_memory", "no_verdict"),
+    ]
+    _, _, why = conclude([make_trial(*each) for each in outcomes], None, None, None)
+    assert why == "no verdict on kept_memory; no time for compile, attention"
 
 
 @pytest.mark.parametrize(

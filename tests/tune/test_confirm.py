@@ -108,14 +108,27 @@ def test_one_lucky_pair_proves_nothing() -> None:
 
 def test_no_claim_where_a_pair_failed_or_a_technique_did_not_run() -> None:
     crashed = Failed(kind="crashed", what="It ended.")
-    confirmation = _confirm(PretendingLab(pair(1.2, 1.3, 1.4), crashed))
+    confirmation = _confirm(PretendingLab(pair(1.2, 1.3, 1.4), crashed, crashed))
     assert (len(confirmation.pairs), confirmation.failure) == (PAIRS - 1, "It ended.")
     assert claim_speed(confirmation, FLOOR) is None
-    late = _confirm(PretendingLab(*[pair(1.2, 1.3, 1.4)] * PAIRS, crashed))
+    late = _confirm(PretendingLab(*[pair(1.2, 1.3, 1.4)] * PAIRS, crashed, crashed))
     assert (len(late.pairs), late.failure) == (PAIRS, "It ended.")
     assert claim_speed(late, FLOOR) is None
     fell_back = PretendingLab(*[pair(1.2, 1.3, 1.4)] * 3, outcome="fell_back")
     assert claim_speed(_confirm(fell_back), FLOOR) is None
+
+
+def test_a_process_that_ends_once_costs_its_pair_and_no_more_than_that() -> None:
+    crashed = Failed(kind="crashed", what="It ended (signal 9).")
+    good = pair(1.2, 1.3, 1.4)
+    confirmation = _confirm(PretendingLab(good, crashed, good, good))
+    assert (len(confirmation.pairs), confirmation.failure) == (3, None)
+    assert confirmation.begun_again == "It ended (signal 9)."
+    speed = claim_speed(confirmation, FLOOR)
+    assert speed is not None
+    assert speed.verdict == "proven"
+    hung = Failed(kind="hung", what="No answer.")
+    assert _confirm(PretendingLab(good, hung, good)).failure == "No answer."
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hasten.errors import HastenError
 from hasten.records.plan import Plan
 from hasten.records.tuning import PairTrained, PartWeighed, PlanJudged, Spent, Subject, Worth
-from hasten.tune.journal import JOURNAL, LOCK, Journal, Learnt
+from hasten.tune.journal import JOURNAL, LOCK, Journal, Learnt, has_learnt
 from hasten.tune.spending import Stopwatch
 from specimens import DIAGNOSED, ENVIRONMENT, NUMERICS, PROVEN, TRAITS, make_trial
 from tunings import PARITY
@@ -193,3 +193,14 @@ def test_a_folder_that_another_is_at_work_in_is_refused_and_left_as_it_is(stoppe
         journal.note(TRIAL)
     assert begun(stopped).is_of_use()
     assert not (stopped / LOCK).exists(), "nothing is left of it"
+
+
+def test_only_what_another_run_can_go_on_from_counts_as_learnt(stopped: Path) -> None:
+    assert has_learnt(stopped)
+    with Journal(stopped, Stopwatch()) as journal:
+        journal.begin(SUBJECT)
+        journal.end()
+    assert not has_learnt(stopped), "it came to its end"
+    begun(stopped)
+    assert not has_learnt(stopped), "that has only begun"
+    assert not has_learnt(stopped / "elsewhere")

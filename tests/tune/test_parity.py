@@ -14,12 +14,20 @@ from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.applied import Applied
 from hasten.records.curves import SeedCurve
 from hasten.records.parity import SeedPair
-from hasten.records.plan import NAIVE, Plan
+from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.tuning import PairTrained
-from hasten.records.verdict import Check
+from hasten.records.verdict import Check, NumericsClaim
 from hasten.stats.equivalence import LOOKS
-from hasten.tune.parity import ParityProver, compare, decide, judge_pair
-from hasten.tune.seeds import seed_to_train, train_together
+from hasten.tune import parity
+from hasten.tune.parity import (
+    USUAL_SEEDS,
+    ParityProver,
+    compare,
+    decide,
+    judge_pair,
+    prove_steps,
+)
+from hasten.tune.seeds import LEAST_STEPS, seed_to_train, train_together
 
 TASKS = Path(__file__).parents[1] / "tasks"
 
@@ -175,6 +183,48 @@ def test_the_time_of_a_proof_that_goes_on_is_its_own_and_each_pair_is_noted() ->
     assert {each.steps for each in noted} == {100}
 
 
+class SlowSteps(ParityProver):
+    """A step takes a second of a clock that is pretended."""
+
+    asked: list[int | None]
+
+    def _train(self, sides: list[tuple[Worker, Plan]], seed: int) -> list[SeedTrained]:
+        self.asked.append(self._steps)
+        steps = self._steps or int(self._limit_s / (2 * USUAL_SEEDS))
+        parity.time.pass_by(float(steps))  # type: ignore[attr-defined]
+        trained = _trained(losses=(1.0,) * steps, figures={"loss": 1.0})
+        return [replace(trained, elapsed_s=float(steps)) for _ in sides]
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "asked"),
+    [
+        (100.0 * 16, [None, 100]),
+        (90.0 * 16, [None, LEAST_STEPS, 100]),
+        (40.0 * 16, [None]),
+    ],
+    ids=["enough for eight seeds", "enough for four", "not even for four"],
+)
+def test_a_training_of_slow_steps_is_given_as_many_as_it_needs_if_four_seeds_fit(
+    limit_s: float, asked: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing: Any = None
+    clock = [0.0]
+
+    class Time:
+        monotonic = staticmethod(lambda: clock[0])
+
+        @staticmethod
+        def pass_by(seconds: float) -> None:
+            clock[0] += seconds
+
+    monkeypatch.setattr(parity, "time", Time)
+    prover = SlowSteps(nothing, NAIVE, 0, limit_s)
+    prover.asked = []
+    prover._add_pair(nothing, nothing)
+    assert prover.asked == asked
+
+
 def test_a_pair_that_decides_is_not_noted_since_the_verdict_is() -> None:
     class Diverges(TimedSeeds):
         def _train(self, sides: list[tuple[Worker, Plan]], seed: int) -> list[SeedTrained]:
@@ -260,3 +310,27 @@ def test_what_fails_for_another_reason_is_not_tried_again_alone() -> None:
     with pytest.raises(WorkerFailure, match="gone"):
         prover._add_pair(nothing, nothing)
     assert prover.at_a_time == [1, 1]
+
+
+def test_what_steps_show_of_a_plan_in_another_precision_is_said_to_be_without_it() -> None:
+    """They are traced so; only the start is that of the whole plan."""
+
+    class Traced:
+        def prove(self, plan: Plan, rung: Rung, *, judged: Plan, **_: object) -> NumericsClaim:
+            assert judged == Plan(parts={"compile": {}})
+            checks = [
+                Check(name=name, verdict="proven", why="it holds")
+                for name in ("start", "rounding", "randomness")
+            ]
+            return NumericsClaim(rung=rung, verdict="proven", checks=tuple(checks))
+
+    prover: Any = Traced()
+    rungs = {"compile": Rung.ROUNDING, "mixed_precision": Rung.PARITY}
+    plan = Plan(parts={"mixed_precision": {}, "compile": {}})
+    claim = prove_steps(prover, plan, rungs)
+    assert claim.rung is Rung.PARITY
+    assert [each.why for each in claim.checks] == [
+        "it holds",
+        "without mixed_precision: it holds",
+        "without mixed_precision: it holds",
+    ]

@@ -40,8 +40,29 @@ def write(folder: Path, **changes: object) -> Path:
 )
 def test_a_recipe_is_held_to_its_aim(tmp_path: Path, aim: Aim, verdict: str, why: str) -> None:
     path = write(tmp_path, plan=PIECES, aim=aim, plan_sha256="d" * 64)
-    report = prove(TASK, path, seed=0, tell=lambda words: None)
+    notes: list[str] = []
+    report = prove(TASK, path, seed=0, tell=lambda words: None, note=notes.append)
     assert (report.verdict, report.why[: len(why)]) == (verdict, why)
+    assert not [each for each in notes if "was made of" in each]
     assert report.memory is not None
     assert report.memory.b_bytes < report.memory.a_bytes
     assert read_recipe(path).is_edited() == (verdict == "refuted"), "only a proof renews it"
+
+
+class NotedError(Exception):
+    pass
+
+
+def test_a_recipe_of_another_task_is_said_to_be_before_anything_is_run(tmp_path: Path) -> None:
+    path = write(tmp_path, plan=PIECES)
+    noted: list[str] = []
+
+    def note(words: str) -> None:
+        noted.append(words)
+        raise NotedError
+
+    with pytest.raises(NotedError):
+        prove("another.py:task", path, seed=0, tell=lambda words: None, note=note)
+    assert noted == [
+        f"{path} was made of {TASK}: what it claims of that is not what is proven here"
+    ]

@@ -70,10 +70,12 @@ class World:
     refuted: str | None = None
     skipped: str | None = None
     seconds_left: float = 100.0
+    look_s: float = 0.0
     aim: Aim = FASTER
     size: Callable[[Plan], int] = lambda plan: 100
     notes: list[Any] = field(default_factory=list)
     compared: list[tuple[str, str]] = field(default_factory=list)
+    limits: list[float] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
     def arms(self, *plans: Plan, **_: object) -> list[PretendedArm]:
@@ -85,9 +87,10 @@ class World:
         return self.size(plan)
 
     def compare(
-        self, a: PretendedArm, b: PretendedArm, *, margin: float, **_: object
+        self, a: PretendedArm, b: PretendedArm, *, margin: float, limit_s: float, **_: object
     ) -> Comparison:
         self.compared.append((str(a.plan), str(b.plan)))
+        self.limits.append(limit_s)
         made = make_comparison(self.speed(b.plan) / self.speed(a.plan))
         decision = decide(Interval(made.ratio, made.low, made.high), margin)
         return replace(made, margin=margin, decision=decision)
@@ -109,6 +112,7 @@ class World:
             note=self.notes.append,
             known=known or {},
             aim=self.aim,
+            look_s=self.look_s,
         )
         made.run(self.found(NAIVE), self.told.append)
         return made
@@ -163,7 +167,7 @@ def test_what_is_not_faster_is_not_kept(world: MakeWorld) -> None:
     [
         (0.516, 91313865.443, "too noisy to tell"),
         (0.0, 14352263.528, "too noisy to tell"),
-        (0.9, 1.2, "between 0.900x and 1.200x: too noisy"),
+        (0.9, 1.2, "0.900x to 1.200x: not clear of the noise, 1.0 %"),
     ],
 )
 def test_noise_is_told_without_figures_that_tell_nothing(low: float, high: float, why: str) -> None:
@@ -397,6 +401,26 @@ def test_what_it_brought_is_known_not_to_pay_though_no_time_is_left_to_try_witho
     assert [each.candidate.along for each in search.trials] == [{"fused": {}}, {}]
     noted = {each.key(): each.outcome for each in here.notes}
     assert list(noted.values()) == ["not_faster", "out_of_time"], "each is a line of its own"
+
+
+def test_each_that_waits_has_its_share_of_the_time_that_is_left(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    here = world(speed=by_parts(), seconds_left=40.0)
+    here.search(offer("a"), offer("b"), offer("c"), offer("d"))
+    assert here.limits == pytest.approx([10.0, 40 / 3, 20.0, 30.0]), "the last one has enough"
+
+
+def test_the_first_look_is_foreseen_by_what_the_naive_one_took(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    for look_s, looks in ((1.0, 1), (60.0, 0)):
+        here = world(speed=by_parts(a=2.0), seconds_left=50.0, look_s=look_s)
+        here.search(offer("a"))
+        assert here.told.count("measuring where the time goes now") == looks
 
 
 def test_what_another_part_left_nothing_to_do_has_had_no_chance(world: MakeWorld) -> None:

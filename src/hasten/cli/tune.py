@@ -66,7 +66,7 @@ def tune(
     from hasten.records.tuning import Aim
     from hasten.report.card import tune_card
     from hasten.report.progress import Progress
-    from hasten.tune.journal import JOURNAL
+    from hasten.tune.journal import JOURNAL, has_learnt
 
     aim = Aim(goal=goal, memory_bytes=None if memory is None else parse_some_bytes(memory))
     try:
@@ -83,9 +83,11 @@ def tune(
                 warn=progress.warn,
             )
     except (KeyboardInterrupt, SystemExit):
-        if (out / JOURNAL).exists():
+        if has_learnt(out):
             where = f"What was learnt so far is in {out / JOURNAL}"
             click.echo(f"{where}: the same command goes on from there.", err=True)
+        else:
+            click.echo("Nothing was learnt yet: the same command begins anew.", err=True)
         raise
     if as_json:
         print_json(evidence)

@@ -12,6 +12,8 @@ BYTES = {
     **{f"{prefix}iB": 1024 ** (power + 1) for power, prefix in enumerate("KMGT")},
 }
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+LEAST_ALONE = 2**20
+"""A smaller number without a unit was meant as something larger than bytes."""
 AMOUNT = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([A-Za-z]*)\s*")
 
 
@@ -25,6 +27,11 @@ def parse_some_bytes(text: str) -> int:
     size = parse_bytes(text)
     if not size:
         raise HastenError(f"{text!r} is no memory at all.", fix="Write it as 5GB or 500MiB.")
+    if text.strip().isdecimal() and size < LEAST_ALONE:
+        raise HastenError(
+            f"{text!r} alone is {size:,} bytes, which hold no training.",
+            fix=f"Write it with its unit: {text.strip()}GB, or {text.strip()}B if it is meant so.",
+        )
     return size
 
 

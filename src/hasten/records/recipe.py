@@ -83,6 +83,8 @@ class Confirmation(Record, frozen=True, kw_only=True):
     b_memory: Memory | None
     failure: str | None
     """Why a process did not finish; the pairs are then not enough for a claim."""
+    begun_again: str = ""
+    """Why one pair was, whose process ended unexpectedly; empty where none was."""
 
 
 class Evidence(Record, frozen=True, kw_only=True):

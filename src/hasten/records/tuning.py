@@ -63,6 +63,8 @@ class Diagnosed(Record, frozen=True, kw_only=True):
     """Of tensors, at the peak of a step; None where it could not be followed."""
     code: tuple[CodeCost, ...] = ()
     """What a scan of the task's files points at, what costs most first; of the naive training."""
+    disturbed: str = ""
+    """Why its shares are not to be gone by; empty where they are."""
 
 
 class Worth(Record, frozen=True, kw_only=True):

@@ -17,8 +17,11 @@ from hasten.report.tuning import (
     TONES,
     by_hand,
     check_it,
+    disturbed,
     headline,
+    noise_of,
     spelled,
+    standing,
     trial_ratio,
     use_it,
     worth_of,
@@ -35,6 +38,8 @@ def tune_card(evidence: Evidence, out: str) -> RenderableType:
     if evidence.naive().code:
         sections += _section(CODE, code_table(evidence.naive().code))
     sections += _section("Tried, each on top of what was kept before it", _trials(evidence))
+    if evidence.outcome == "unproven":
+        sections += _section("Noise", Text(printable(noise_of(evidence))))
     if evidence.numerics is not None:
         sections += _section("Is it the same training?", _checks(evidence.numerics))
     if evidence.outcome == "recipe" and evidence.speed is not None:
@@ -62,7 +67,13 @@ def _section(title: str, body: RenderableType) -> list[RenderableType]:
 
 def _findings(evidence: Evidence) -> RenderableType:
     if not evidence.naive().findings:
-        return Text(NO_FINDINGS)
+        return Text(disturbed(evidence) or NO_FINDINGS)
+    words = disturbed(evidence)
+    found = _found(evidence)
+    return Group(Text(words), found) if words else found
+
+
+def _found(evidence: Evidence) -> Table:
     table = _grid()
     for finding in evidence.naive().findings:
         place = f"  {finding.place}" if finding.place else ""
@@ -76,11 +87,12 @@ def _trials(evidence: Evidence) -> RenderableType:
         return Text(NO_TRIALS)
     table = _grid()
     for trial in evidence.trials:
-        outcome = Text(spelled(trial.outcome), style=STYLES[TONES.get(trial.outcome, "doubt")])
+        word, tone, why = standing(trial, evidence)
+        outcome = Text(word, style=STYLES[tone])
         name = Text(printable(trial.candidate.technique))
         for brought in trial.candidate.along:
             name.append(f"\n  with {printable(brought)}", style="dim")
-        table.add_row(name, trial_ratio(trial), outcome, Text(printable(trial.why)))
+        table.add_row(name, trial_ratio(trial), outcome, Text(printable(why)))
     return table
 
 
@@ -130,6 +142,8 @@ def _first(evidence: Evidence) -> str:
         return "Nothing to apply."
     if evidence.verdict == "refuted":
         return _refuted(evidence)
+    if evidence.confirmation is not None and evidence.confirmation.failure:
+        return "Find out why a process ended, then run it again."
     if not evidence.ran_out_of_time():
         return "Run it again on a quieter machine."
     noisy = any(each.outcome == "no_verdict" for each in evidence.trials)
@@ -140,7 +154,8 @@ def _refuted(evidence: Evidence) -> str:
     if evidence.numerics is not None and evidence.numerics.verdict == "refuted":
         return "Leave it as it is: what was found is not the same training."
     if evidence.aim.memory_bytes is not None and (evidence.memory or evidence.speed is None):
-        return "Allow it more --memory, or make the batch or the model smaller."
+        longer = "more --minutes, " if evidence.ran_out_of_time() else ""
+        return f"Give it {longer}more --memory, or a smaller batch or model."
     return "Leave it as it is: what was found is not faster."
 
 

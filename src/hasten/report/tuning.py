@@ -75,6 +75,28 @@ def spelled(word: str) -> str:
     return word.replace("_", " ")
 
 
+def standing(trial: Trial, evidence: Evidence) -> tuple[str, Tone, str]:
+    """What became of it in the end, with the reason: the search keeps what a proof may take out."""
+    dropped = evidence.dropped.get(trial.candidate.technique)
+    if trial.outcome == "kept" and dropped is not None:
+        return "dropped", "doubt", dropped
+    return spelled(trial.outcome), TONES.get(trial.outcome, "doubt"), trial.why
+
+
+def disturbed(evidence: Evidence) -> str:
+    """What makes the findings unsure; empty where nothing does."""
+    why = evidence.naive().disturbed
+    return f"These shares are not sure: {why}." if why else ""
+
+
+def noise_of(evidence: Evidence) -> str:
+    """Of a tuning without a claim: what may have hidden one."""
+    ratio = evidence.control.ratio
+    found = f"identical processes differed by {100 * (max(ratio, 1 / ratio) - 1):.1f} %"
+    load = evidence.control.load
+    return "; ".join(filter(None, (found, load.disturbance() if load else None)))
+
+
 def trial_ratio(trial: Trial) -> str:
     ratio = f"{trial.comparison.ratio:.2f}x" if trial.comparison else "-"
     return ratio if trial.peak_bytes is None else f"{ratio}, {size(trial.peak_bytes)}"
@@ -90,7 +112,7 @@ def worth_of(evidence: Evidence, speed: SpeedClaim) -> list[tuple[str, str]]:
     rows = [("throughput", f"{rate} (noise floor {100 * (speed.noise_floor - 1):.1f} %)")]
     if speed.disturbed_by:
         rows.append(("meanwhile", speed.disturbed_by))
-    rows.append(("break-even", warm_up_paid_back(speed)))
+    rows.append(("break-even", _paid_back(evidence, speed)))
     if evidence.memory is not None:
         rows.append(("peak of a step", peak_of_a_step(evidence.memory)))
     confirmation = evidence.confirmation
@@ -105,9 +127,17 @@ def peak_of_a_step(memory: MemoryClaim) -> str:
     return f"{size(memory.a_bytes)} -> {size(memory.b_bytes)}{limit}"
 
 
+def _paid_back(evidence: Evidence, speed: SpeedClaim) -> str:
+    rows, took = evidence.break_even_rows(), duration(evidence.spent.total_s())
+    if rows is None:
+        return f"never, with the {took} that tuning took"
+    trained = duration(rows / speed.a_rows_per_s)
+    return f"after {trained} of the naive training, with the {took} that tuning took"
+
+
 def warm_up_paid_back(speed: SpeedClaim) -> str:
     if speed.warmup_extra_s <= 0:
-        return "at once: it takes no longer to warm up"
+        return "it takes no longer to warm up"
     extra = f"{duration(speed.warmup_extra_s)} more to warm up"
     if speed.break_even_rows is None:
         return f"{extra}, never paid back"

@@ -18,7 +18,10 @@ from hasten.report.tuning import (
     VERDICT_TONES,
     by_hand,
     check_it,
+    disturbed,
+    noise_of,
     spelled,
+    standing,
     trial_interval,
     trial_ratio,
     tune_it,
@@ -31,12 +34,18 @@ NOT_PROVED_BY = (
     " checks above."
 )
 
+MARGIN = (
+    "Between seeds: the standard deviation of the naive figures. Few seeds tell it only roughly;"
+    " the margin is the least that it may be by them, and a thousandth of the figure at least."
+)
 ON_THE_PAGE = "(The curves are drawn in report.html.)"
 
 
 def findings(evidence: Evidence) -> Section:
     naive = evidence.naive()
     blocks: list[Block] = [Words(f"The naive step is {naive.limit}: {naive.why}.")]
+    if words := disturbed(evidence):
+        blocks.append(Words(words))
     rows = [
         (
             code(each.code),
@@ -76,16 +85,20 @@ def trials(evidence: Evidence) -> Section:
         words = "Nothing was run." if evidence.trials else NO_TRIALS
         return Section(title, (Words(words),))
     headings = ("change", "ratio", "outcome", "why", "on top of", "against", "interval")
-    blocks: list[Block] = [make_grid(headings, [_trial(each) for each in tried], figures=(1, 6))]
+    rows = [_trial(each, evidence) for each in tried]
+    blocks: list[Block] = [make_grid(headings, rows, figures=(1, 6))]
+    if evidence.outcome == "unproven":
+        blocks.append(Words(f"Noise: {noise_of(evidence)}."))
     if any(each.detail for each in tried):
         blocks.append(Words("The tracebacks of what failed are in evidence.json."))
     return Section(title, tuple(blocks))
 
 
-def _trial(trial: Trial) -> tuple[str | Cell, ...]:
+def _trial(trial: Trial, evidence: Evidence) -> tuple[str | Cell, ...]:
     change, finding = _change(trial)
     ratio, on = trial_ratio(trial), code(str(trial.on))
-    return change, ratio, _outcome(trial), trial.why, on, finding, trial_interval(trial)
+    word, tone, why = standing(trial, evidence)
+    return change, ratio, Cell(word, tone=tone), why, on, finding, trial_interval(trial)
 
 
 def _change(trial: Trial) -> tuple[Cell, Cell]:
@@ -123,7 +136,7 @@ def same_training(evidence: Evidence) -> Section:
     if drawn is not None:
         blocks += _curves(drawn, proving=claim.parity is not None)
     if claim.parity is not None:
-        blocks.append(_figures(claim.parity.figures))
+        blocks += [_figures(claim.parity.figures), Words(MARGIN)]
     return Section(title, tuple(blocks))
 
 

@@ -50,6 +50,8 @@ def gain(evidence: Evidence) -> Section:
         )
     if evidence.confirmation is not None and evidence.confirmation.failure:
         blocks.append(Words(f"Fresh processes did not finish: {evidence.confirmation.failure}."))
+    if evidence.confirmation is not None and evidence.confirmation.begun_again:
+        blocks.append(Words(f"One pair was begun again: {evidence.confirmation.begun_again}"))
     blocks += _parts(evidence)
     if evidence.dropped:
         rows = [(code(name), why) for name, why in evidence.dropped.items()]

@@ -46,11 +46,13 @@ def evidence_of(
     if settled is None and allowed is not None and peak_bytes is not None and peak_bytes > allowed:
         took = f"a step takes {size(peak_bytes)} at its peak, and {size(allowed)} are allowed"
         outcome, verdict = "unproven", "refuted"
-        why = f"{took}: nothing that was tried makes it smaller"
+        why = f"{took}: nothing that was tried makes it small enough"
     elif settled is None:
         outcome, verdict, why = conclude(trials, None, None, None, aim=subject.aim)
     else:
         outcome, verdict, why = _of_settled(trials, settled, subject.aim)
+    if outcome == "nothing_to_gain" and diagnosed[0].disturbed:
+        outcome, why = "unproven", diagnosed[0].disturbed
     return Evidence(
         format=RECIPE_FORMAT,
         task=subject.task,
@@ -171,8 +173,14 @@ def _too_large(memory: MemoryClaim | None) -> tuple[Verdict, str]:
 def _nothing_kept(trials: Sequence[Trial], aim: Aim) -> tuple[Conclusion, Verdict, str]:
     doubtful = [each for each in trials if each.outcome in IN_DOUBT and not _is_small(each)]
     if doubtful:
-        names = ", ".join(each.candidate.technique for each in doubtful)
-        return "unproven", "not_proven", f"no verdict on {names}"
+        late = [each for each in doubtful if each.outcome == "out_of_time"]
+        tried = [each for each in doubtful if each.outcome != "out_of_time"]
+        said = [
+            f"{word} {_names(found)}"
+            for word, found in (("no verdict on", tried), ("no time for", late))
+            if found
+        ]
+        return "unproven", "not_proven", "; ".join(said)
     refuted = [each.candidate.technique for each in trials if each.outcome == "refuted"]
     if refuted:
         better = "smaller" if aim.goal == "memory" else "faster"
@@ -182,6 +190,10 @@ def _nothing_kept(trials: Sequence[Trial], aim: Aim) -> tuple[Conclusion, Verdic
         return "nothing_to_gain", "not_proven", "no technique has something to try here"
     better = "smaller" if aim.goal == "memory" else f"faster{_left_open(trials)}"
     return "nothing_to_gain", "not_proven", f"no change that was tried made the training {better}"
+
+
+def _names(trials: Sequence[Trial]) -> str:
+    return ", ".join(dict.fromkeys(each.candidate.technique for each in trials))
 
 
 def _is_small(trial: Trial) -> bool:

@@ -42,6 +42,11 @@ def measure_noise(lab: Lab, plan: Plan | Subject, tell: Callable[[str], None]) -
     return sorted(found, key=_apart)[len(found) // 2]
 
 
+def row_s(control: Comparison) -> float:
+    """Seconds that the naive training took for a row, in either of its processes."""
+    return statistics.median(each for one in control.rounds for each in (one.a_s, one.b_s))
+
+
 def _apart(control: Comparison) -> float:
     return max(control.ratio, 1 / control.ratio)
 
@@ -54,6 +59,7 @@ def confirm(
     pairs: list[Comparison] = []
     applied: tuple[Applied, ...] = ()
     a_memory = b_memory = failure = None
+    begun_again = ""
     while are_to_be_more(pairs, floor):
         number = len(pairs) + 1
         tell(pair_in_words(number))
@@ -67,7 +73,10 @@ def confirm(
                 earlier=[_interval(each) for each in pairs] if number == PAIRS else [],
             )
         except WorkerFailure as error:
-            failure = error.failed.what
+            if error.failed.kind == "crashed" and not begun_again:
+                begun_again = error.failed.what  # once may be the machine's fault
+                continue
+            failure = str(error.as_error())
             break
         pairs.append(contest.comparison)
         a_memory, b_memory = contest.a_memory, contest.b_memory
@@ -78,6 +87,7 @@ def confirm(
         a_memory=a_memory,
         b_memory=b_memory,
         failure=failure,
+        begun_again=begun_again,
     )
 
 

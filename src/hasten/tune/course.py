@@ -44,7 +44,7 @@ class Course:
         """Seconds, by phase; empty before anything is foreseen."""
         self._starting_s = 0.0
         self._slowest_s = 0.0
-        self._best = ""
+        self.best = ""
         self._first_seed: tuple[int, float] | None = None
         """Of the proof that is going on, and when it began."""
 
@@ -55,8 +55,8 @@ class Course:
             self._expected["confirming"] += self._comparison_s(FIRST_S)
         if what in SEEDS and self._phase == "proving":
             self._foresee_seeds(SEEDS[what])
-        self._best = self._best if best is None else best
-        self._tell(Doing(phase=self._phase, what=what, best=self._best, left_s=self.left_s()))
+        self.best = self.best if best is None else best
+        self._tell(Doing(phase=self._phase, what=what, best=self.best, left_s=self.left_s()))
 
     def enter(self, phase: Phase) -> None:
         self._phase, self._entered = phase, time.monotonic()

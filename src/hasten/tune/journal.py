@@ -48,7 +48,8 @@ class Learnt:
     def on_top_of(self, evidence: Evidence) -> "Learnt":
         """And what a tuning before that had learnt, which came to its end."""
         trials = {each.key(): each for each in evidence.trials}
-        diagnosed = {str(each.plan.parts): each for each in evidence.diagnosed}
+        sure = [each for each in evidence.diagnosed if not each.disturbed]
+        diagnosed = {str(each.plan.parts): each for each in sure}
         return replace(
             self, trials={**trials, **self.trials}, diagnosed={**diagnosed, **self.diagnosed}
         )
@@ -131,6 +132,12 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
         self._begun = True
+
+
+def has_learnt(folder: Path) -> bool:
+    """Whether a tuning that was stopped there has left more than what it was of."""
+    lines = _whole_lines(folder / JOURNAL)
+    return len(lines) > 1 and not any(ENDED in each for _, each in lines)
 
 
 def _whole_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:

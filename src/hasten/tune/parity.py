@@ -88,7 +88,14 @@ def prove_steps(
     judged = plan.without(*(name for name in plan.parts if rungs[name] is rung))
     judged_on = Rung.deepest(rungs[name] for name in judged.parts)
     claim = prover.prove(plan, judged_on, glance=glance, judged=judged, state=state)
-    return msgspec.structs.replace(claim, rung=rung)
+    left_out = f"without {', '.join(plan.without(*judged.parts).parts)}: "
+    checks = [
+        msgspec.structs.replace(each, why=left_out + each.why)
+        if each.name in (judged_on.value, "randomness")
+        else each
+        for each in claim.checks
+    ]
+    return msgspec.structs.replace(claim, rung=rung, checks=tuple(checks))
 
 
 class ParityProver:
@@ -166,7 +173,7 @@ class ParityProver:
         """The pair is kept; what it alone decides is returned."""
         seed = self._seed + len(self._pairs)
         if self._steps is None:
-            (one,) = self._train([(naive, NAIVE)], seed)
+            one = self._first_of_all(naive, seed)
             self._steps = len(one.losses)
             if self._steps < LEAST_STEPS:
                 why = f"{self._steps} steps a seed fit into the time, and {LEAST_STEPS} are needed"
@@ -182,6 +189,19 @@ class ParityProver:
         if against is None:
             self._note(PairTrained(plan=self._plan, steps=self._steps, pair=pair))
         return against
+
+    def _first_of_all(self, naive: Worker, seed: int) -> messages.SeedTrained:
+        """As many steps as leave time for the usual number of seeds; where these are too few, as
+        many as are needed, if there is time for the fewest seeds."""
+        began = time.monotonic()
+        (one,) = self._train([(naive, NAIVE)], seed)
+        missing = LEAST_STEPS - len(one.losses)
+        needed_s = time.monotonic() - began + missing * one.elapsed_s / max(len(one.losses), 1)
+        if missing <= 0 or 2 * LOOKS[0] * needed_s > self._limit_s:
+            return one
+        self._steps = LEAST_STEPS
+        (one,) = self._train([(naive, NAIVE)], seed)
+        return one
 
     def _train_pair(
         self, sides: list[tuple[Worker, Plan]], seed: int

@@ -31,6 +31,8 @@ def prove(
     claims renewed: ``note`` is called with that, ``warn`` where it cannot be written down."""
     recipe = read_recipe(path)
     plan = recipe.as_plan()
+    if recipe.task != task:
+        note(f"{path} was made of {recipe.task}: what it claims of that is not what is proven here")
     with Lab(task, seed) as lab:
         tell(f"building {task} and running one step")
         described = lab.describe({str(path): plan})

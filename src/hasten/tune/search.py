@@ -18,7 +18,7 @@ from hasten.records.record import Record
 from hasten.records.trial import UNTRIED, Candidate, Offer, Outcome, Trial, trial_key
 from hasten.records.tuning import FASTER, Aim
 from hasten.records.verdict import Comparison, Verdict
-from hasten.report.text import is_too_wide, size
+from hasten.report.text import interval, is_too_wide, size
 from hasten.stats.paired import CONFIDENCE
 from hasten.tune.parity import prove_steps
 from hasten.tune.propose import lighter, propose
@@ -76,10 +76,11 @@ class Search:
         known: Mapping[str, Trial],
         aim: Aim = FASTER,
         device_bytes: int | None = None,
+        look_s: float = 0.0,
     ) -> None:
         """``diagnose`` measures a plan and finds what costs most then. ``known`` are trials of an
         earlier search that was stopped, by their keys: they are not run again. ``device_bytes``
-        that a device of its own has."""
+        that a device of its own has. ``look_s`` is what measuring the naive training took."""
         self._lab = lab
         self._rivals = Rivals(lab, device_bytes)
         self._prover = prover
@@ -98,8 +99,10 @@ class Search:
         # What brings others may be tried without them too.
         chances = MOST_TRIES * sum(len(each.parts) * (2 if each.brings else 1) for each in tried)
         self._confidence = 1 - (1 - CONFIDENCE) / max(chances, 1)
-        self._look_s = 0.0
+        self._look_s = look_s
         """What the last look at where the time goes took."""
+        self._waiting = 1
+        """Candidates that are open, the one that is tried among them."""
         self._met_s: list[float] = []
         """What contests took with candidates that are quick to prepare."""
         self.trials: list[Trial] = []
@@ -172,6 +175,10 @@ class Search:
         """No trial takes less, by what contests took here."""
         return max(min(self._met_s, default=0.0), LOOKS_S[0])
 
+    def is_too_large(self) -> bool:
+        """Whether nothing that was tried fits into the memory that is allowed."""
+        return self._is_over(self.peak_bytes)
+
     def _is_over(self, peak_bytes: int | None) -> bool:
         allowed = self._aim.memory_bytes
         return allowed is not None and peak_bytes is not None and peak_bytes > allowed
@@ -184,6 +191,7 @@ class Search:
             if trial.candidate.key() not in self._tried:
                 self._record(trial)
         left = sorted(filter(self._is_open, candidates), key=self._was_tried)
+        self._waiting = len(left)
         chosen = left[0] if left else None
         return chosen and lighter(chosen, self._wrong(), self._offers, self.plan)
 
@@ -307,11 +315,14 @@ class Search:
         return self._prove(trial, plan, met.state)
 
     def _terms(self, candidate: Candidate, smaller: bool) -> Terms:
+        """One that stays undecided has its share of the time that is left, so that others have a
+        turn."""
+        share_s = self._left_s() / max(self._waiting, 1)
         return Terms(
             seed=len(self.trials),
             confidence=self._confidence,
             margin=self._noise_floor - 1,
-            limit_s=LOOKS_S[0] if smaller else min(max(self._left_s(), LOOKS_S[0]), LOOKS_S[-1]),
+            limit_s=LOOKS_S[0] if smaller else min(max(share_s, LOOKS_S[0]), LOOKS_S[-1]),
             warm_limit_s=self._warm_limit_s(candidate),
         )
 
@@ -328,7 +339,9 @@ class Search:
         claim = prove_steps(self._prover, plan, self._rungs, glance=False, state=state)
         why = claim.why()
         if claim.verdict == "proven" and trial.candidate.rung is Rung.PARITY:
-            why = "faster; whether it trains as well is proven at the end"
+            is_faster = trial.comparison is not None and trial.comparison.decision == "faster"
+            better = "faster" if is_faster else "smaller"
+            why = f"{better}; whether it trains as well is proven at the end"
         return replace(trial, outcome=PROVED[claim.verdict], why=why, numerics=claim)
 
     def _lost(self, candidate: Candidate, applied: tuple[Applied, ...], fallback: Applied) -> Trial:
@@ -376,4 +389,6 @@ def _not_faster(comparison: Comparison) -> tuple[Outcome, str]:
         return "not_faster", f"{comparison.high:.3f}x at best"
     if is_too_wide(comparison.low, comparison.high):
         return "no_verdict", "too noisy to tell"
-    return "no_verdict", f"between {comparison.low:.3f}x and {comparison.high:.3f}x: too noisy"
+    floor = f"{100 * comparison.margin:.1f} %"
+    found = interval(comparison.low, comparison.high, 3)
+    return "no_verdict", f"{found}: not clear of the noise, {floor}"

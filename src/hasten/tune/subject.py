@@ -30,18 +30,28 @@ def subject_of(task: str, seed: int, described: Described, aim: Aim) -> Subject:
     )
 
 
-def earlier_recipe(folder: Path, subject: Subject) -> Evidence | None:
-    """The evidence of a recipe in ``folder`` that was made of the same subject, and which nobody
-    has edited since."""
+def earlier_tuning(folder: Path, subject: Subject) -> Evidence | None:
+    """What a tuning of the same subject has left in ``folder``, whatever it came to."""
     try:
         content = (folder / EVIDENCE).read_bytes()
         evidence = from_json(content, Evidence, where=EVIDENCE)
-        recipe = read_recipe(folder / RECIPE)
     except (OSError, HastenError):
         return None  # there is none that could be used, and a new one will be written
-    same = evidence.subject == subject.digest() and recipe.as_plan() == evidence.whole_plan()
-    tied = recipe.evidence_sha256 == hashlib.sha256(content).hexdigest()
-    return evidence if evidence.speed and evidence.outcome == "recipe" and same and tied else None
+    return evidence if evidence.subject == subject.digest() else None
+
+
+def earlier_recipe(folder: Path, subject: Subject) -> Evidence | None:
+    """The same where it came to a recipe, which nobody has edited since."""
+    evidence = earlier_tuning(folder, subject)
+    try:
+        digest = hashlib.sha256((folder / EVIDENCE).read_bytes()).hexdigest()
+        recipe = read_recipe(folder / RECIPE)
+    except (OSError, HastenError):
+        return None
+    if evidence is None or evidence.speed is None or evidence.outcome != "recipe":
+        return None
+    tied = recipe.evidence_sha256 == digest and recipe.as_plan() == evidence.whole_plan()
+    return evidence if tied else None
 
 
 def _digest(place: Place) -> str:

@@ -20,7 +20,7 @@ from hasten.records.target import Allowed
 from hasten.records.trial import Trial
 from hasten.records.tuning import Aim
 from hasten.tune.conclude import evidence_of, proven_again, with_larger_batch
-from hasten.tune.confirm import measure_noise, noise_floor
+from hasten.tune.confirm import measure_noise, noise_floor, row_s
 from hasten.tune.course import Course
 from hasten.tune.examine import Examiner
 from hasten.tune.files import write_outcome
@@ -31,7 +31,7 @@ from hasten.tune.prove import Prover
 from hasten.tune.search import Search
 from hasten.tune.settle import Settled, Settler
 from hasten.tune.spending import Stopwatch
-from hasten.tune.subject import earlier_recipe, subject_of
+from hasten.tune.subject import earlier_recipe, earlier_tuning, subject_of
 
 
 class Tuning:
@@ -93,12 +93,13 @@ class Tuning:
 
     def prove_again(self) -> Evidence | None:
         """The recipe that was made of the same task here, if it still holds; none where there is
-        none, or where this tuning has the time to find more."""
+        none, or where this tuning has the time to find more than the one before it."""
+        tuned = earlier_tuning(self._out, self._subject)
+        if tuned is not None and tuned.has_more_to_try(self._minutes):
+            self._learnt = self._learnt.on_top_of(tuned)
+            return None
         earlier = earlier_recipe(self._out, self._subject)
         if earlier is None:
-            return None
-        if earlier.has_more_to_try(self._minutes):
-            self._learnt = self._learnt.on_top_of(earlier)
             return None
         self._course.enter("proving")
         self._course.tell("proving the recipe again that was made of this task here")
@@ -112,10 +113,18 @@ class Tuning:
             self._note(f"going on from what is in {self._out}; {taken_over}")
         self._course.foresee_search(self._described.offers, self._search_s)
         self._examiner = Examiner(
-            self._lab, self._described, self._journal, self._learnt, self._course.tell
+            self._lab,
+            self._described,
+            self._journal,
+            self._learnt,
+            self._course.tell,
+            row_s=row_s(self._control),
         )
+        began = time.monotonic()
         with self._watch.over("measuring_s"):
-            return self._examiner.examine(NAIVE).findings
+            findings = self._examiner.examine(NAIVE).findings
+        self._look_s = time.monotonic() - began
+        return findings
 
     def search(self, findings: Sequence[Finding]) -> Search:
         """For the best plan, by trials."""
@@ -133,9 +142,11 @@ class Tuning:
                 known=self._learnt.trials,
                 aim=self._aim,
                 device_bytes=self._described.environment.device.own_bytes(),
+                look_s=self._look_s,
             )
             self._course.enter("searching")
             search.run(findings, lambda words: self._course.tell(words, search.so_far()))
+            self._course.best = search.so_far()
         prover.forget()
         return search
 
@@ -150,11 +161,12 @@ class Tuning:
             except HastenError as error:
                 self._note(f"where the time goes in the end could not be measured: {error.what}")
 
-    def settle(self, plan: Plan) -> Settled | None:
-        """Prove it from another seed, weigh its parts, confirm it in fresh processes."""
-        if plan == NAIVE:
+    def settle(self, search: Search) -> Settled | None:
+        """Prove its plan from another seed, weigh the parts, confirm it in fresh processes; nothing
+        of that where there is none, or none that fits into the memory that is allowed."""
+        if search.plan == NAIVE or search.is_too_large():
             return None
-        settled = self._settler.settle(plan)
+        settled = self._settler.settle(search.plan)
         self._examine_last(settled.plan)
         return settled
 
