@@ -1,5 +1,6 @@
 """The page of a tuning: all of it is there, it stands alone, and hostile names stay text."""
 
+import math
 import re
 from html.parser import HTMLParser
 
@@ -272,6 +273,33 @@ def test_a_curve_that_ended_early_or_has_no_point_is_drawn_as_far_as_it_goes() -
     none = tuple(replace(each, naive=pairs[1].plan, plan=pairs[1].plan) for each in pairs)
     numerics = replace(NUMERICS, parity=replace(PARITY, pairs=none))
     assert not Page(tune_page(replace(RICH, numerics=numerics), "out")).named("polyline")
+
+
+@pytest.mark.parametrize(("lowest", "middle"), [(1.0, 153.3), (0.001, 120.0)])
+def test_a_loss_that_falls_far_is_drawn_by_powers_of_ten(lowest: float, middle: float) -> None:
+    """Of 4, 2 and 1 the one in the middle lies below the middle; of powers of ten it is there."""
+    halfway = math.sqrt(4 * lowest) if lowest < 0.4 else 2.0
+    falls = replace(CURVES.naive[0], losses=(4.0, halfway, lowest))
+    shown = replace(CURVES, seeds=(1,), naive=(falls,), plan=())
+    page = Page(tune_page(replace(PROVEN, curves=shown), "out"))
+    (line,) = page.named("polyline")
+    place = (line["points"] or "").split()[1]
+    assert float(place.split(",")[1]) == pytest.approx(middle, abs=0.1)
+    words = page.sections["Is it the same training?"]
+    assert ("loss 4, by powers of ten" in words) == (lowest < 0.4)
+
+
+def test_what_became_of_trials_and_pairs_in_the_end_is_told() -> None:
+    text = show(replace(PROVEN, dropped={"batched_loader": "it trains worse"}))
+    assert "1.50x dropped it trains worse" in text["Everything that was tried"]
+    again = replace(CONFIRMATION, begun_again="The training process ended (signal 9).")
+    text = show(replace(PROVEN, confirmation=again))
+    assert "One pair was begun again: The training process ended" in text["From naive to final"]
+    naive = replace(PROVEN.diagnosed[0], disturbed="a step took 9 s")
+    assert (
+        "not sure: a step took 9 s." in show(replace(PROVEN, diagnosed=(naive,)))["Why it was slow"]
+    )
+    assert "Noise: identical processes differed" in show(UNPROVEN)["Everything that was tried"]
 
 
 def test_memory_is_told_before_and_after() -> None:

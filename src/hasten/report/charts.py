@@ -1,6 +1,7 @@
 """Small drawings as inline SVG. Places are in per cent of the width, so that text keeps its size on
 any screen; colours are classes, which the page's style sheet gives a light and a dark value."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ ROW, LABEL, BAR = 52, 23, 16
 LONGEST_LABEL = 28
 """Characters that have room beside a figure on a phone; the tables have the whole."""
 CURVE_WIDTH, CURVE_HEIGHT = 1000, 240
+FAR = 10.0
+"""Times its lowest, the highest loss is far above it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def curves(shown: Curves, title: str) -> Markup:
     ).format(CURVE_WIDTH, CURVE_HEIGHT, CURVE_HEIGHT, _join([_band(naive, place), *lines]))
     foot = CURVE_HEIGHT + 18
     words = [
-        _text(f"loss {number(high)}", 12, "0"),
+        _text(f"loss {number(high)}{', by powers of ten' if place.is_log() else ''}", 12, "0"),
         _text(f"loss {number(low)}", CURVE_HEIGHT - 4, "0"),
         _text("step 1", foot, "0"),
         _text(f"step {shown.steps:,}", foot, "100%", "end"),
@@ -97,9 +100,16 @@ class _Place:
     high: float
     points: int
 
+    def is_log(self) -> bool:
+        """One that falls far is a line on the ground else."""
+        return 0 < FAR * self.low < self.high
+
     def __call__(self, at: int, loss: float) -> str:
         x = CURVE_WIDTH * at / max(self.points - 1, 1)
-        share = (loss - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+        low, high = self.low, self.high
+        if self.is_log():
+            low, high, loss = math.log(low), math.log(high), math.log(loss)
+        share = (loss - low) / (high - low) if high > low else 0.5
         return f"{x:.0f},{20 + (CURVE_HEIGHT - 40) * (1 - share):.1f}"
 
 
