@@ -14,6 +14,7 @@ import pytest
 
 from hasten.records.profile import ProfileReport
 from hasten.records.record import from_json
+from processes import still_alive
 from terminal import lines_seen, run_on_terminal
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +85,7 @@ def test_a_stopped_profile_leaves_no_process_and_no_file(tmp_path: Path) -> None
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
     assert "interrupted" in errors
-    assert not [each for each in family if each.is_running()]
+    assert not still_alive(family)
     assert list(tmp_path.iterdir()) == []
 
 

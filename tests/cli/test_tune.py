@@ -18,6 +18,7 @@ from hasten.records.plan import NAIVE
 from hasten.records.recipe import Evidence, read_recipe
 from hasten.records.record import from_json
 from hasten.records.trial import Trial
+from processes import still_alive
 from terminal import lines_seen, run_on_terminal
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
@@ -127,7 +128,7 @@ def test_a_stopped_tune_leaves_no_process_and_keeps_its_journal(
     assert process.returncode == code, errors
     assert word in errors
     assert "Nothing was learnt yet: the same command begins anew." in errors
-    assert not [each for each in family if _alive(each)]
+    assert not still_alive(family)
     left = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
     assert left == ["out/journal.jsonl"]
     for line in (tmp_path / "out/journal.jsonl").read_text().splitlines():
@@ -177,11 +178,4 @@ def test_a_killed_tune_leaves_no_process(tmp_path: Path) -> None:
     family = _wait_for(ONE_ARM, process, tmp_path / "out/journal.jsonl")  # type: ignore[arg-type]
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 20
-    while any(_alive(each) for each in family) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not [each for each in family if _alive(each)]
-
-
-def _alive(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    assert not still_alive(family)

@@ -16,6 +16,7 @@ from hasten.measure.lab import Lab
 from hasten.measure.nursery import Nursery
 from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.plan import NAIVE
+from processes import still_alive
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 BROKEN = PLANTED.with_name("broken.py")
@@ -132,7 +133,7 @@ def test_a_paused_worker_and_its_loader_workers_do_not_run() -> None:
         assert _wait_until(lambda: {each.status() for each in everyone} == {"stopped"})
         block = arm.worker.ask(messages.TimeBlock(steps=4), messages.Block)
         assert block.rows > 0
-    assert not any(each.is_running() for each in everyone)
+    assert not still_alive(everyone)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the Linux kernel")
@@ -154,8 +155,4 @@ with Lab({str(PLANTED)!r} + ":with_loader_workers", seed=0) as lab:
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    assert _wait_until(lambda: not any(_alive(child) for child in children))
-
-
-def _alive(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    assert not still_alive(children)
