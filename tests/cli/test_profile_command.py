@@ -12,9 +12,9 @@ import jsonschema
 import psutil
 import pytest
 
+from endings import still_alive
 from hasten.records.profile import ProfileReport
 from hasten.records.record import from_json
-from processes import still_alive
 from terminal import lines_seen, run_on_terminal
 
 ROOT = Path(__file__).parents[2]

@@ -14,11 +14,11 @@ import msgspec
 import psutil
 import pytest
 
+from endings import still_alive
 from hasten.records.plan import NAIVE
 from hasten.records.recipe import Evidence, read_recipe
 from hasten.records.record import from_json
 from hasten.records.trial import Trial
-from processes import still_alive
 from terminal import lines_seen, run_on_terminal
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"

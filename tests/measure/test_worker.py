@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from endings import still_alive
 from hasten.measure import messages
 from hasten.measure.lab import Lab
 from hasten.measure.nursery import Nursery
 from hasten.measure.worker import Worker, WorkerFailure
 from hasten.records.plan import NAIVE
-from processes import still_alive
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
 BROKEN = PLANTED.with_name("broken.py")
