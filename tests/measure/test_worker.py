@@ -144,6 +144,9 @@ from hasten.measure.lab import Lab
 from hasten.records.plan import NAIVE
 with Lab({str(PLANTED)!r} + ":with_loader_workers", seed=0) as lab:
     (arm,) = lab.arms(NAIVE)
+    arm.worker.resume()
+    time.sleep(1)  # a loader's worker that is stopped as it is forked has not asked the kernel yet
+    arm.worker.pause()
     print("ready", flush=True)
     time.sleep(600)
 """
