@@ -13,12 +13,18 @@ import jsonschema
 import msgspec
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from endings import still_alive
+from hasten import flow
+from hasten.cli.tune import tune
 from hasten.records.plan import NAIVE
 from hasten.records.recipe import Evidence, read_recipe
 from hasten.records.record import from_json
 from hasten.records.trial import Trial
+from hasten.tune.journal import Journal
+from hasten.tune.spending import Stopwatch
+from specimens import PROVEN
 from terminal import lines_seen, run_on_terminal
 
 PLANTED = Path(__file__).parents[1] / "tasks" / "planted.py"
@@ -133,6 +139,22 @@ def test_a_stopped_tune_leaves_no_process_and_keeps_its_journal(
     assert left == ["out/journal.jsonl"]
     for line in (tmp_path / "out/journal.jsonl").read_text().splitlines():
         json.loads(line)
+
+
+def test_what_is_stopped_with_something_learnt_says_where_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(task: str, *, out: Path, **_: object) -> None:
+        with Journal(out, Stopwatch()) as journal:
+            journal.note(PROVEN.control)  # the first line is of the subject
+            journal.note(PROVEN.trials[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(flow, "tune", stopped)
+    out = tmp_path / "out"
+    ended = CliRunner().invoke(tune, ["train.py:make_task", "--out", str(out)])
+    assert ended.exit_code != 0
+    assert f"What was learnt so far is in {out / 'journal.jsonl'}: the same" in ended.output
 
 
 def test_a_tune_on_a_terminal_is_one_live_line_and_ctrl_c_leaves_it_clean(tmp_path: Path) -> None:

@@ -296,9 +296,12 @@ def test_what_became_of_trials_and_pairs_in_the_end_is_told() -> None:
     text = show(replace(PROVEN, confirmation=again))
     assert "One pair was begun again: The training process ended" in text["From naive to final"]
     naive = replace(PROVEN.diagnosed[0], disturbed="a step took 9 s")
-    assert (
-        "not sure: a step took 9 s." in show(replace(PROVEN, diagnosed=(naive,)))["Why it was slow"]
-    )
+    shown = show(replace(PROVEN, diagnosed=(naive,)))
+    assert "not sure: a step took 9 s." in shown["Why it was slow"]
+    last = replace(RICH.diagnosed[-1], disturbed="a step took 8 s")
+    shown = show(replace(RICH, diagnosed=(*RICH.diagnosed[:-1], last)))
+    assert "not sure: a step took 8 s." in shown["Where a step's time went"]
+    assert "not sure" not in shown["Why it was slow"]
     assert "Noise: identical processes differed" in show(UNPROVEN)["Everything that was tried"]
 
 

@@ -37,6 +37,10 @@ class Comparison(Record, frozen=True, kw_only=True):
     load: Load | None = None
     """What else the machine was doing. Comparisons made before this field do not say."""
 
+    def apart(self) -> float:
+        """How many times faster either side is than the other, whichever that is."""
+        return max(self.ratio, 1 / self.ratio)
+
 
 class Check(Record, frozen=True, kw_only=True):
     """One thing that was compared, with its figures in words."""

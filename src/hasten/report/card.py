@@ -67,8 +67,8 @@ def _section(title: str, body: RenderableType) -> list[RenderableType]:
 
 def _findings(evidence: Evidence) -> RenderableType:
     if not evidence.naive().findings:
-        return Text(disturbed(evidence) or NO_FINDINGS)
-    words = disturbed(evidence)
+        return Text(disturbed(evidence.naive()) or NO_FINDINGS)
+    words = disturbed(evidence.naive())
     found = _found(evidence)
     return Group(Text(words), found) if words else found
 

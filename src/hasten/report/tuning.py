@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hasten.records.plan import Rung
 from hasten.records.recipe import Evidence
 from hasten.records.trial import Outcome, Trial
-from hasten.records.tuning import Aim
+from hasten.records.tuning import Aim, Diagnosed
 from hasten.records.verdict import MemoryClaim, SpeedClaim, Verdict
 from hasten.report.blocks import Tone
 from hasten.report.text import duration, interval, peak_memory, printable, size
@@ -83,17 +83,15 @@ def standing(trial: Trial, evidence: Evidence) -> tuple[str, Tone, str]:
     return spelled(trial.outcome), TONES.get(trial.outcome, "doubt"), trial.why
 
 
-def disturbed(evidence: Evidence) -> str:
-    """What makes the findings unsure; empty where nothing does."""
-    why = evidence.naive().disturbed
-    return f"These shares are not sure: {why}." if why else ""
+def disturbed(looked_at: Diagnosed) -> str:
+    """What makes its findings unsure; empty where nothing does."""
+    return f"These shares are not sure: {looked_at.disturbed}." if looked_at.disturbed else ""
 
 
 def noise_of(evidence: Evidence) -> str:
     """Of a tuning without a claim: what may have hidden one."""
-    ratio = evidence.control.ratio
-    found = f"identical processes differed by {100 * (max(ratio, 1 / ratio) - 1):.1f} %"
-    load = evidence.control.load
+    control, load = evidence.control, evidence.control.load
+    found = f"identical processes differed by {100 * (control.apart() - 1):.1f} %"
     return "; ".join(filter(None, (found, load.disturbance() if load else None)))
 
 

@@ -44,7 +44,7 @@ ON_THE_PAGE = "(The curves are drawn in report.html.)"
 def findings(evidence: Evidence) -> Section:
     naive = evidence.naive()
     blocks: list[Block] = [Words(f"The naive step is {naive.limit}: {naive.why}.")]
-    if words := disturbed(evidence):
+    if words := disturbed(naive):
         blocks.append(Words(words))
     rows = [
         (

@@ -14,6 +14,7 @@ from hasten.report.shares import percents
 from hasten.report.text import duration, interval, size
 from hasten.report.tuning import (
     VERDICT_TONES,
+    disturbed,
     peak_of_a_step,
     spelled,
     trial_interval,
@@ -49,7 +50,8 @@ def gain(evidence: Evidence) -> Section:
             Words(f"Nothing was kept{_at_this_batch(evidence)}: the training is as it was.")
         )
     if evidence.confirmation is not None and evidence.confirmation.failure:
-        blocks.append(Words(f"Fresh processes did not finish: {evidence.confirmation.failure}."))
+        why = evidence.confirmation.failure.rstrip(".")
+        blocks.append(Words(f"Fresh processes did not finish: {why}."))
     if evidence.confirmation is not None and evidence.confirmation.begun_again:
         blocks.append(Words(f"One pair was begun again: {evidence.confirmation.begun_again}"))
     blocks += _parts(evidence)
@@ -149,6 +151,8 @@ def step_time(evidence: Evidence) -> Section:
         blocks.append(Words("There is no plan to compare it with."))
     else:
         blocks.append(Words(f"By the plan a step is {now.limit}: {now.why}."))
+        if words := disturbed(now):
+            blocks.append(Words(words))
     words = "Medians of one profiled run: they tell where the time goes. How much faster it is,"
     blocks.append(Words(f"{words} the verdict tells, from runs that took turns."))
     return Section(title, tuple(blocks))

@@ -35,20 +35,16 @@ def measure_noise(lab: Lab, plan: Plan | Subject, tell: Callable[[str], None]) -
             tell(f"measuring the noise of this machine{more} ({plan} against itself)")
             control = lab.compare(plan, plan, seed=lab.seed + number, limit_s=CONTROL_S)
             found.append(control.comparison)
-            if _apart(found[0]) <= UNUSUAL:
+            if found[0].apart() <= UNUSUAL:
                 break
     except WorkerFailure as failure:
         raise failure.as_error() from failure
-    return sorted(found, key=_apart)[len(found) // 2]
+    return sorted(found, key=Comparison.apart)[len(found) // 2]
 
 
 def row_s(control: Comparison) -> float:
     """Seconds that the naive training took for a row, in either of its processes."""
     return statistics.median(each for one in control.rounds for each in (one.a_s, one.b_s))
-
-
-def _apart(control: Comparison) -> float:
-    return max(control.ratio, 1 / control.ratio)
 
 
 def confirm(
@@ -129,7 +125,7 @@ def noise_floor(control: Comparison) -> float:
 
     How well they could be told apart is no part of it: a claim's own interval is as wide.
     """
-    return max(1 + MARGIN, _apart(control))
+    return max(1 + MARGIN, control.apart())
 
 
 def claim_speed(confirmation: Confirmation, floor: float) -> SpeedClaim | None:
