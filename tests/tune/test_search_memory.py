@@ -1,0 +1,47 @@
+"""A search that memory bounds, or is for."""
+
+import pytest
+
+from hasten.errors import HastenError
+from hasten.measure.messages import Failed
+from hasten.measure.worker import WorkerFailure
+from hasten.records.plan import Plan
+from hasten.records.tuning import Aim
+from pretended_world import MakeWorld, by_parts, limited, offer, rows, smaller_by
+
+SLOW = by_parts(pieces=0.8, recompute=0.9, fused=1.5)
+
+
+def test_for_memory_what_is_smaller_is_kept_though_it_is_slower(world: MakeWorld) -> None:
+    here = world(speed=SLOW, size=smaller_by(recompute=40, pieces=1), aim=Aim(goal="memory"))
+    search = here.search(
+        offer("recompute", "memory-peak"), offer("pieces", "memory-peak"), offer("fused")
+    )
+    assert rows(search) == [("recompute", "kept"), ("pieces", "not_smaller")]
+    assert search.peak_bytes == 60
+    assert search.trials[1].why == "a peak of 59 B, and 60 B without it"
+
+
+def test_a_limit_that_naive_is_under_only_keeps_out_what_is_too_large(world: MakeWorld) -> None:
+    here = world(speed=by_parts(a=1.5, fused=1.5), size=smaller_by(a=-50), aim=limited(120))
+    search = here.search(offer("a"), offer("fused"), offer("recompute", "memory-peak"))
+    assert rows(search) == [("a", "too_large"), ("fused", "kept")]
+    assert search.trials[0].why == "a peak of 150 B, where 120 B are allowed"
+
+
+def test_a_limit_that_naive_is_over_is_met_first_and_no_further(world: MakeWorld) -> None:
+    here = world(speed=SLOW, size=smaller_by(recompute=40, pieces=20), aim=limited(70))
+    search = here.search(
+        offer("fused"), offer("recompute", "memory-peak"), offer("pieces", "memory-peak")
+    )
+    assert rows(search) == [("recompute", "kept"), ("fused", "kept")]
+    assert search.plan == Plan(parts={"recompute": {}, "fused": {}})
+
+
+def test_a_peak_that_cannot_be_measured_is_an_error_in_words(world: MakeWorld) -> None:
+    def fail(plan: Plan) -> int:
+        raise WorkerFailure(Failed(kind="crashed", what="The training raised: no."))
+
+    here = world(speed=by_parts(), size=fail, aim=Aim(goal="memory"))
+    with pytest.raises(HastenError, match="The training raised: no"):
+        here.search(offer("a"))
