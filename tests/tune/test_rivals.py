@@ -24,6 +24,8 @@ FAULTY = Path(__file__).parents[1] / "tasks" / "faulty.py"
 TERMS = Terms(seed=0, confidence=0.99, margin=0.01, limit_s=1.0, warm_limit_s=60.0)
 RIVAL = Plan(parts={"a": {}})
 OTHER = Plan(parts={"b": {}})
+FLAKY = Plan(parts={"c": {}})
+"""It runs the first time that it is begun, and falls back from then on."""
 CRASHED = Failed(kind="crashed", what="It ended by signal 9.")
 
 
@@ -41,6 +43,8 @@ class Arm:
 
     @property
     def applied(self) -> tuple[Applied, ...]:
+        if self.plan == FLAKY and self.device.begun(FLAKY) > 1:
+            return (Applied(technique="c", outcome="fell_back", why="no luck"),)
         if self.plan == RIVAL and self.device.falls_back and len(self.device.living()) > 1:
             return (Applied(technique="a", outcome="fell_back", why=OUT_OF_MEMORY),)
         return ()
@@ -74,6 +78,9 @@ class Device:
     def living(self) -> list[Arm]:
         return [each for each in self.arms_made if each.state != "ended"]
 
+    def begun(self, plan: Plan) -> int:
+        return [each.plan for each in self.arms_made].count(plan)
+
     def arms(self, plan: Plan, **_: object) -> list[Arm]:
         if not self.falls_back and (len(self.living()) + 1) * self.each > self.total:
             raise WorkerFailure(Failed(kind="out_of_memory", what="CUDA out of memory"))
@@ -82,9 +89,12 @@ class Device:
 
     def compare_in_turns(self, start: Any, a: Plan, b: Plan, **_: object) -> turns.Contest:
         self.in_turns += 1
+        applied = []
         for plan in (a, b):
-            start(plan).close()
-        return turns.Contest(make_comparison(2.0), (), (), Memory(), Memory())
+            arm = start(plan)
+            applied.append(arm.applied)
+            arm.close()
+        return turns.Contest(make_comparison(2.0), *applied, Memory(), Memory())
 
 
 @pytest.fixture
@@ -191,6 +201,21 @@ def test_an_incumbent_that_died_since_is_no_fault_of_its_rival(make_device: Any)
     assert [each.plan for each in device.living()] == [NAIVE, OTHER]
 
 
+@pytest.mark.parametrize("fits_beside", [True, False])
+def test_an_incumbent_that_falls_back_when_it_is_begun_again_is_beaten_by_nobody(
+    make_device: Any, fits_beside: bool
+) -> None:
+    device = make_device(1000)
+    rivals = rivals_on(device)
+    rivals.meet(NAIVE, FLAKY, TERMS)
+    rivals.part(won=True)
+    rivals.end()
+    rivals._take_turns = not fits_beside
+    with pytest.raises(WorkerFailure, match="did not run again as it had: c: fell back"):
+        rivals.meet(FLAKY, OTHER, TERMS)
+    assert device.living() == []
+
+
 def test_a_rival_that_dies_is_its_own_fault(make_device: Any) -> None:
     device = make_device(1000)
     rivals = rivals_on(device)
@@ -207,7 +232,7 @@ def test_a_rival_that_dies_is_its_own_fault(make_device: Any) -> None:
     with pytest.raises(WorkerFailure, match="signal 9"):
         rivals.meet(NAIVE, OTHER, TERMS)
     assert device.living() == []
-    assert [each.plan for each in device.arms_made].count(OTHER) == 1, "it is not tried again"
+    assert device.begun(OTHER) == 1, "it is not tried again"
 
 
 def test_one_that_died_leaves_room(make_device: Any) -> None:

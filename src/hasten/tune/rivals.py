@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hasten.measure.compare import Arm, compare
 from hasten.measure.lab import Lab
+from hasten.measure.messages import Failed
 from hasten.measure.turns import compare_in_turns
 from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied, fallback_in
@@ -147,7 +148,9 @@ class Rivals:
             margin=terms.margin,
             limit_s=terms.limit_s,
         )
-        its.read()
+        for arm in (mine, its):
+            arm.read()
+        _refuse_other_plan(mine.applied)
         return Meeting(comparison, its.applied, its.state)
 
     def _beginning_with(self, incumbent: Plan) -> Arm:
@@ -187,4 +190,13 @@ class Rivals:
             margin=terms.margin,
             limit_s=terms.warm_limit_s,  # a turn is mostly warming up
         )
+        _refuse_other_plan(contest.a_applied)
         return Meeting(contest.comparison, contest.b_applied)
+
+
+def _refuse_other_plan(applied: tuple[Applied, ...]) -> None:
+    """An incumbent that fell back, begun anew or late, is another, slower plan: to be faster than
+    that is nothing."""
+    if (lost := fallback_in(applied)) is not None:
+        what = f"The best plan so far did not run again as it had: {lost}"
+        raise WorkerFailure(Failed(kind="crashed", what=what))
