@@ -47,7 +47,7 @@ from hasten.records.training import (
 from hasten.records.traits import DataTraits, ModelTraits, OptimizerTraits, Traits
 from hasten.records.trial import Candidate, Outcome, Trial
 from hasten.records.tuning import Diagnosed, Spent
-from hasten.records.verdict import Check, Comparison, NumericsClaim, Round, SpeedClaim
+from hasten.records.verdict import Check, Comparison, Control, NumericsClaim, Round, SpeedClaim
 
 ENVIRONMENT = Environment(
     device=Device(kind="cpu", name="Some CPU (AVX2)", count=1, memory_bytes=8 << 30),
@@ -142,6 +142,9 @@ def make_comparison(ratio: float = 1.0) -> Comparison:
     )
 
 
+CONTROL = Control(runs=(make_comparison(),))
+
+
 def make_trial(technique: str, outcome: Outcome = "kept", why: str = "equal to the bit") -> Trial:
     comparison = make_comparison(1.5) if outcome == "kept" else None
     return Trial(
@@ -177,7 +180,7 @@ BENCH = BenchReport(
     outcome="faster",
     regression=False,
     environment=ENVIRONMENT,
-    control=make_comparison(),
+    control=CONTROL,
     confirmation=CONFIRMATION,
     speed=SPEED,
     batch_size=64,
@@ -190,7 +193,7 @@ PROOF = ProofReport(
     why="faster in fresh processes, and the same training",
     environment=ENVIRONMENT,
     differences=(),
-    control=make_comparison(),
+    control=CONTROL,
     confirmation=CONFIRMATION,
     speed=SPEED,
     numerics=NUMERICS,
@@ -242,7 +245,7 @@ INFERENCE = InferenceReport(
             a=Latency(median_s=2e-3, p95_s=3e-3, p99_s=4e-3, calls=500),
             b=Latency(median_s=1e-3, p95_s=1.5e-3, p99_s=2e-3, calls=1000),
             outcome="faster",
-            control=make_comparison(),
+            control=CONTROL,
             confirmation=CONFIRMATION,
             speed=SPEED,
         ),
@@ -308,7 +311,7 @@ PROVEN = Evidence(
     subject="5" * 64,
     minutes=10.0,
     diagnosed=(DIAGNOSED,),
-    control=make_comparison(),
+    control=CONTROL,
     trials=(
         make_trial("batched_loader"),
         make_trial("compile", "refuted", "gradients 1 of weight differs"),

@@ -13,7 +13,7 @@ from hasten.records.load import Load
 from hasten.records.measurement import Memory
 from hasten.records.recipe import Evidence
 from hasten.records.tuning import Aim
-from hasten.records.verdict import Check, MemoryClaim
+from hasten.records.verdict import Check, Control, MemoryClaim
 from hasten.report.card import tune_card
 from hasten.report.code import SHOWN
 from specimens import (
@@ -146,7 +146,7 @@ def test_what_a_proof_took_out_is_no_longer_called_kept() -> None:
 def test_without_a_claim_it_says_what_noise_may_have_hidden_it() -> None:
     load = Load(cores=2, others_cores=0.6, throttled_s=0.0)
     noisy = replace(make_comparison(0.98), load=load)
-    (words,) = sections(show(replace(UNPROVEN, control=noisy)))["Noise"]
+    (words,) = sections(show(replace(UNPROVEN, control=Control(runs=(noisy,)))))["Noise"]
     assert words == (
         "identical processes differed by 2.0 %; other programs kept 0.6 of 2 cores busy"
     )

@@ -8,11 +8,11 @@ import pytest
 
 from hasten.errors import HastenError
 from hasten.records.plan import NAIVE
-from hasten.records.verdict import SpeedClaim
+from hasten.records.verdict import Control, SpeedClaim
 from hasten.tune import bench as benching
 from hasten.tune.bench import decide_speed
 from hasten.tune.confirm import claim_speed, noise_floor
-from specimens import CONFIRMATION, make_comparison
+from specimens import CONFIRMATION, CONTROL, make_comparison
 
 
 def claimed(low: float, high: float, floor: float) -> SpeedClaim:
@@ -28,7 +28,7 @@ def test_an_arm_that_crashes_is_a_fault_and_no_missing_verdict(
 ) -> None:
     crashed = msgspec.structs.replace(CONFIRMATION, pairs=(), failure="It ended (signal 11).")
     monkeypatch.setattr(benching, "find_arms", lambda *given: SimpleNamespace(a=NAIVE, b=NAIVE))
-    monkeypatch.setattr(benching, "measure_noise", lambda *given: make_comparison(1.0))
+    monkeypatch.setattr(benching, "measure_noise", lambda *given: CONTROL)
     monkeypatch.setattr(benching, "confirm", lambda *given: crashed)
     with pytest.raises(HastenError, match=r"cannot be compared. It ended \(signal 11\)"):
         benching.bench("train.py:task", "naive", "new.py:task", seed=0, tell=lambda words: None)
@@ -36,7 +36,7 @@ def test_an_arm_that_crashes_is_a_fault_and_no_missing_verdict(
 
 @pytest.mark.parametrize(("ratio", "floor"), [(1.0, 1.01), (1.05, 1.05), (0.8, 1.25)])
 def test_the_floor_is_what_identical_arms_differed_by(ratio: float, floor: float) -> None:
-    assert noise_floor(make_comparison(ratio)) == pytest.approx(floor)
+    assert noise_floor(Control(runs=(make_comparison(ratio),))) == pytest.approx(floor)
 
 
 @pytest.mark.parametrize(

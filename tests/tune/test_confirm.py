@@ -145,5 +145,6 @@ def test_a_control_that_shows_much_is_not_taken_by_itself(
     lab = PretendingLab(*map(make_comparison, ratios))
     told: list[str] = []
     found = measure_noise(lab, NAIVE, told.append)  # type: ignore[arg-type]
-    assert found.ratio == taken
+    assert [each.ratio for each in found.runs] == list(ratios), "and all of them are kept"
+    assert found.middle().ratio == taken
     assert len({each["seed"] for each in lab.asked}) == len(told) == controls

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from hasten.records.plan import Rung
 from hasten.records.progress import Doing
 from hasten.records.trial import Offer
+from hasten.records.verdict import Control
 from hasten.stats.equivalence import LOOKS
 from hasten.tune import course as module
 from hasten.tune.confirm import CONTROL_S, FIRST_S, MOST_PAIRS, pair_in_words
@@ -17,6 +18,12 @@ from hasten.tune.parity import seed_in_words
 from specimens import make_comparison
 
 SEARCH_S = 600.0
+
+
+def control_of(last_s: float) -> Control:
+    """Whose last run took so long, and the others next to nothing."""
+    runs = (make_comparison(1.0), make_comparison(1.1), make_comparison(1.2))
+    return Control(runs=(*runs[:2], replace(runs[2], elapsed_s=last_s)))
 
 
 class Clock:
@@ -139,13 +146,13 @@ def test_slow_processes_and_slow_steps_are_learnt_from_the_control(
     before = left(course)
     course.tell("measuring the noise")
     clock.now += CONTROL_S + 7
-    course.learn(replace(make_comparison(), elapsed_s=CONTROL_S))
+    course.learn(control_of(CONTROL_S))
     course.foresee(2, 0.0)
     course.enter("measuring")
     assert left(course) == pytest.approx(before + 5 * 7), "two of settling, three of confirming"
     course.tell("measuring the noise")
     clock.now += 100.0
-    course.learn(replace(make_comparison(), elapsed_s=100.0))
+    course.learn(control_of(100.0))
     course.foresee(2, 0.0)
     course.enter("measuring")
     assert left(course) == 5 * 100 + PROOF_S + CURVES_S

@@ -28,7 +28,15 @@ from hasten.tune.larger import EXPLORED, PROVEN, TECHNIQUE, LargerBatch
 from hasten.tune.spending import Stopwatch
 from hasten.tune.target import Goal, claim_time
 from quick import shorten
-from specimens import CONFIRMATION, SPEED, TRAITS, make_candidate, make_comparison, make_trial
+from specimens import (
+    CONFIRMATION,
+    CONTROL,
+    SPEED,
+    TRAITS,
+    make_candidate,
+    make_comparison,
+    make_trial,
+)
 from specimens import PROVEN as PROVEN_TUNING
 
 TASKS = Path(__file__).parents[1] / "tasks" / "batches.py"
@@ -286,9 +294,7 @@ def test_a_tuning_writes_what_it_changes_at_the_top_of_its_recipe(
     """The search itself is left out: it is as it is without --allow."""
     shorten(monkeypatch.setattr)
     monkeypatch.setattr("hasten.tune.search.Search.run", lambda search, findings, tell: None)
-    monkeypatch.setattr(
-        "hasten.tune.tuning.measure_noise", lambda lab, plan, tell: make_comparison()
-    )
+    monkeypatch.setattr("hasten.tune.tuning.measure_noise", lambda lab, plan, tell: CONTROL)
     out = tmp_path / "out"
     evidence = tune(f"{TASKS}:tiny_steps", out=out, minutes=1000, allow=("batch-size",))
     assert (evidence.outcome, evidence.verdict, evidence.speed) == ("recipe", "proven", None)

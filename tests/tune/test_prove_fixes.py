@@ -11,7 +11,7 @@ from hasten.measure.lab import Lab, Subject
 from hasten.records.plan import Rung
 from hasten.records.recipe import Confirmation
 from hasten.records.scan import CodeFinding, FixReport
-from hasten.records.verdict import Check, NumericsClaim, SpeedClaim, Verdict
+from hasten.records.verdict import Check, Control, NumericsClaim, SpeedClaim, Verdict
 from hasten.scan.fix import survey_tree
 from hasten.scan.proposal import Proposal
 from hasten.scan.settings import Project
@@ -259,7 +259,7 @@ def tried(
         return numerics(same)
 
     monkeypatch.setattr(module, "prove_same", prove_same)
-    monkeypatch.setattr(module, "measure_noise", lambda *given: CONFIRMED.pairs[0])
+    monkeypatch.setattr(module, "measure_noise", lambda *given: Control(runs=CONFIRMED.pairs[:1]))
     monkeypatch.setattr(module, "confirm", lambda *given: CONFIRMED)
     monkeypatch.setattr(module, "claim_speed", lambda *given: claims[-1])
     proposal = propose(script)

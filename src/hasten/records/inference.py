@@ -4,7 +4,7 @@ from hasten.records.environment import Environment
 from hasten.records.plan import Plan
 from hasten.records.recipe import Confirmation
 from hasten.records.record import Record
-from hasten.records.verdict import Comparison, Decision, SpeedClaim, Verdict
+from hasten.records.verdict import Control, Decision, SpeedClaim, Verdict
 
 
 class Latency(Record, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class InferenceSize(Record, frozen=True, kw_only=True):
     a: Latency
     b: Latency
     outcome: Decision
-    control: Comparison
+    control: Control
     confirmation: Confirmation
     speed: SpeedClaim | None
     """Of calls in a row."""

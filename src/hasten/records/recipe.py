@@ -17,7 +17,14 @@ from hasten.records.target import ChangedTraining, TimeToTarget
 from hasten.records.traits import Traits
 from hasten.records.trial import Trial
 from hasten.records.tuning import FASTER, Aim, Diagnosed, Spent, Worth
-from hasten.records.verdict import Comparison, MemoryClaim, NumericsClaim, SpeedClaim, Verdict
+from hasten.records.verdict import (
+    Comparison,
+    Control,
+    MemoryClaim,
+    NumericsClaim,
+    SpeedClaim,
+    Verdict,
+)
 
 RECIPE_FORMAT = 1
 LARGEST_RECIPE_BYTES = 1_000_000
@@ -108,7 +115,7 @@ class Evidence(Record, frozen=True, kw_only=True):
     diagnosed: tuple[Diagnosed, ...]
     """Where the time went: in the naive training first, then under plans that were kept, as far as
     there was time to look; last under the best."""
-    control: Comparison
+    control: Control
     trials: tuple[Trial, ...]
     plan: Plan
     worth: tuple[Worth, ...] = ()

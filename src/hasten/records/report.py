@@ -5,7 +5,7 @@ from hasten.records.plan import Plan
 from hasten.records.recipe import Confirmation
 from hasten.records.record import Record
 from hasten.records.verdict import (
-    Comparison,
+    Control,
     Decision,
     MemoryClaim,
     NumericsClaim,
@@ -29,7 +29,7 @@ class BenchReport(Record, frozen=True, kw_only=True):
     regression: bool
     """Whether B is proven slower than A."""
     environment: Environment
-    control: Comparison
+    control: Control
     confirmation: Confirmation
     speed: SpeedClaim | None
     batch_size: int | None
@@ -47,7 +47,7 @@ class ProofReport(Record, frozen=True, kw_only=True):
     environment: Environment
     differences: tuple[str, ...]
     """In what this machine is unlike the one that the recipe was made on."""
-    control: Comparison
+    control: Control
     confirmation: Confirmation
     speed: SpeedClaim | None
     numerics: NumericsClaim

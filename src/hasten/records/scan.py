@@ -5,7 +5,7 @@ from typing import Literal
 from hasten.records.environment import Environment
 from hasten.records.finding import Place
 from hasten.records.record import Record
-from hasten.records.verdict import Comparison, NumericsClaim, SpeedClaim
+from hasten.records.verdict import Control, NumericsClaim, SpeedClaim
 
 Severity = Literal["high", "medium", "low", "info"]
 Safety = Literal["safe", "unsafe", "display"]
@@ -162,7 +162,7 @@ class FixProof(Record, frozen=True, kw_only=True):
     trials: tuple[FixTrial, ...]
     environment: Environment | None = None
     """None where there was nothing to fix, and the task was not run."""
-    control: Comparison | None = None
+    control: Control | None = None
     """The task against itself, as it was: what difference is none. None where nothing was timed."""
 
 

@@ -42,6 +42,17 @@ class Comparison(Record, frozen=True, kw_only=True):
         return max(self.ratio, 1 / self.ratio)
 
 
+class Control(Record, frozen=True, kw_only=True):
+    """Identical arms against each other: what difference is none?"""
+
+    runs: tuple[Comparison, ...]
+    """One; three where the first was large."""
+
+    def middle(self) -> Comparison:
+        """The run that counts: no single one that was disturbed."""
+        return sorted(self.runs, key=Comparison.apart)[len(self.runs) // 2]
+
+
 class Check(Record, frozen=True, kw_only=True):
     """One thing that was compared, with its figures in words."""
 

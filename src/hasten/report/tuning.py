@@ -90,7 +90,8 @@ def disturbed(looked_at: Diagnosed) -> str:
 
 def noise_of(evidence: Evidence) -> str:
     """Of a tuning without a claim: what may have hidden one."""
-    control, load = evidence.control, evidence.control.load
+    control = evidence.control.middle()
+    load = control.load
     found = f"identical processes differed by {100 * (control.apart() - 1):.1f} %"
     return "; ".join(filter(None, (found, load.disturbance() if load else None)))
 

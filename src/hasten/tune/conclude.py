@@ -11,7 +11,7 @@ from hasten.records.plan import NAIVE, Rung
 from hasten.records.recipe import RECIPE_FORMAT, Confirmation, Evidence
 from hasten.records.trial import Outcome, Trial
 from hasten.records.tuning import FASTER, Aim, Diagnosed, Spent, Subject
-from hasten.records.verdict import Comparison, MemoryClaim, NumericsClaim, SpeedClaim, Verdict
+from hasten.records.verdict import Control, MemoryClaim, NumericsClaim, SpeedClaim, Verdict
 from hasten.report.text import interval, size
 from hasten.tune.settle import Settled
 
@@ -29,7 +29,7 @@ Conclusion = Literal["recipe", "nothing_to_gain", "unproven"]
 
 def evidence_of(
     subject: Subject,
-    control: Comparison,
+    control: Control,
     diagnosed: Sequence[Diagnosed],
     trials: Sequence[Trial],
     settled: Settled | None,
@@ -84,7 +84,7 @@ def evidence_of(
 
 
 def proven_again(
-    earlier: Evidence, control: Comparison, settled: Settled, spent: Spent
+    earlier: Evidence, control: Control, settled: Settled, spent: Spent
 ) -> Evidence | None:
     """An earlier tuning of the same subject with claims of today; None where they do not hold."""
     outcome, _, _ = _of_settled((), settled, earlier.aim)

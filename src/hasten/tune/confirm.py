@@ -10,7 +10,7 @@ from hasten.records.applied import Applied
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.recipe import Confirmation
 from hasten.records.tuning import Aim
-from hasten.records.verdict import Comparison, MemoryClaim, SpeedClaim, Verdict
+from hasten.records.verdict import Comparison, Control, MemoryClaim, SpeedClaim, Verdict
 from hasten.stats.paired import MARGIN, Interval, decide, pooled
 
 CONTROL_S = 12.0
@@ -26,7 +26,7 @@ FIRST_S = 12.0
 """Of a pair. A small difference is left to the second one, and to both together."""
 
 
-def measure_noise(lab: Lab, plan: Plan | Subject, tell: Callable[[str], None]) -> Comparison:
+def measure_noise(lab: Lab, plan: Plan | Subject, tell: Callable[[str], None]) -> Control:
     """Two identical arms, in processes of their own: what difference is none?"""
     found: list[Comparison] = []
     try:
@@ -39,12 +39,13 @@ def measure_noise(lab: Lab, plan: Plan | Subject, tell: Callable[[str], None]) -
                 break
     except WorkerFailure as failure:
         raise failure.as_error() from failure
-    return sorted(found, key=Comparison.apart)[len(found) // 2]
+    return Control(runs=tuple(found))
 
 
-def row_s(control: Comparison) -> float:
+def row_s(control: Control) -> float:
     """Seconds that the naive training took for a row, in either of its processes."""
-    return statistics.median(each for one in control.rounds for each in (one.a_s, one.b_s))
+    rounds = control.middle().rounds
+    return statistics.median(each for one in rounds for each in (one.a_s, one.b_s))
 
 
 def confirm(
@@ -120,12 +121,12 @@ def claim_memory(lab: Lab, plan: Plan, aim: Aim) -> MemoryClaim | None:
     )
 
 
-def noise_floor(control: Comparison) -> float:
+def noise_floor(control: Control) -> float:
     """What two identical arms differed by, and never less than the margin.
 
     How well they could be told apart is no part of it: a claim's own interval is as wide.
     """
-    return max(1 + MARGIN, control.apart())
+    return max(1 + MARGIN, control.middle().apart())
 
 
 def claim_speed(confirmation: Confirmation, floor: float) -> SpeedClaim | None:

@@ -14,7 +14,7 @@ from typing import get_args
 from hasten.measure.compare import LOOKS_S
 from hasten.records.progress import Doing, Phase
 from hasten.records.trial import Offer
-from hasten.records.verdict import Comparison
+from hasten.records.verdict import Control
 from hasten.stats.equivalence import LOOKS
 from hasten.tune.ablate import EACH_S
 from hasten.tune.confirm import CONTROL_S, FIRST_S, MOST_PAIRS, PAIRS, pair_in_words
@@ -70,11 +70,12 @@ class Course:
         now = max(self._expected.get(self._phase, 0.0) - spent, 0.0)
         return now + sum(self._expected.get(each, 0.0) for each in after)
 
-    def learn(self, control: Comparison) -> None:
-        """Just after the control, which told when it began."""
-        self._starting_s = max(time.monotonic() - self._told - control.elapsed_s, 0.0)
-        if control.elapsed_s > CONTROL_S:
-            self._slowest_s = control.elapsed_s
+    def learn(self, control: Control) -> None:
+        """Just after the control, which told when its last run began."""
+        last_s = control.runs[-1].elapsed_s
+        self._starting_s = max(time.monotonic() - self._told - last_s, 0.0)
+        if last_s > CONTROL_S:
+            self._slowest_s = last_s
 
     def foresee_search(self, offers: Sequence[Offer], search_s: float) -> None:
         usable = [each for each in offers if each.parts and each.refusal is None]

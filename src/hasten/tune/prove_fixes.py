@@ -13,7 +13,7 @@ from hasten.measure.lab import Lab, Subject
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.recipe import Confirmation
 from hasten.records.scan import AppliedFix, FixOutcome, FixProof, FixReport, FixTrial
-from hasten.records.verdict import Comparison, NumericsClaim, SpeedClaim
+from hasten.records.verdict import Control, NumericsClaim, SpeedClaim
 from hasten.scan.proposal import Group, Proposal, is_run
 from hasten.scan.rewriting import applied
 from hasten.task.names import refuse_unknown
@@ -92,7 +92,7 @@ class FixTrier:
         self._lab, self._prover, self._proposal = lab, prover, proposal
         self._tell, self._note = tell, note
         self._incumbent: Plan | Subject = NAIVE
-        self.control: Comparison | None = None
+        self.control: Control | None = None
         self.kept: list[Group] = []
         self.trials: list[FixTrial] = []
 
