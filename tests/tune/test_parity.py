@@ -163,6 +163,22 @@ def test_a_proof_that_was_stopped_goes_on_with_the_next_seed(stopped_after: int)
     assert (check.verdict, expected.verdict) == ("proven", "proven")
 
 
+def test_a_proof_that_goes_on_is_looked_at_where_it_is_planned_only() -> None:
+    """The error is shared by one look between two of these; who goes on and on would have many."""
+    whole = Pretended(noise=0.4, time_for=100)
+    whole.prove(lambda message: None)
+    assert whole.parity is not None
+    done = [PairTrained(plan=NAIVE, steps=100, pair=each) for each in whole.parity.pairs]
+    at_once = Pretended(noise=0.4, time_for=13).prove(lambda message: None)
+    later = Pretended(noise=0.4, time_for=13, trained=done[:11])
+    check = later.prove(lambda message: None)
+    assert (at_once.verdict, check.verdict) == ("proven", "not_proven")
+    assert check.short_of_time
+    assert "margin" in check.why
+    at_last = Pretended(noise=0.4, time_for=100, trained=done[:13]).prove(lambda message: None)
+    assert at_last.verdict == "proven"
+
+
 class TimedSeeds(ParityProver):
     """Each training takes half a second of a clock that is pretended."""
 

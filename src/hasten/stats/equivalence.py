@@ -8,8 +8,9 @@ interval beyond it.
 
 The spread is learnt from the same few seeds. So "equivalent" is held to the least spread that fits
 them and "different" to the largest (chi-square). The error is shared by the looks at 4, 8, 16, 32
-and 64 seeds, and in each look by the interval and the margin. Several quantities need no share for
-"equivalent", which all must be; each gets its share for "different", which one alone can be.
+and 64 seeds and one where time ends them, and in each look by the interval and the margin. Several
+quantities need no share for "equivalent", which all must be; each gets its share for "different",
+which one alone can be.
 
 Error: at most ERROR, over all looks together, that trainings whose true difference is the true
 margin or more are called equivalent; at most ERROR that ones within it are called different.
@@ -31,11 +32,12 @@ from hasten.stats.student import critical_value
 
 ERROR = 0.05
 LOOKS = (4, 8, 16, 32, 64)
-"""Seeds after which it is asked whether the test can decide. Fewer than the next may be the last,
-where time ends it: that does not go by what was seen, so the look has its share of the error."""
+"""Seeds after which it is asked whether the test can decide."""
 FLOOR = 0.001
 """Of the mean: a thousandth of a loss or a metric is no difference, however steady the seeds."""
-SHARE = ERROR / len(LOOKS)
+SHARE = ERROR / (len(LOOKS) + 1)
+"""Of each look, and of one more, where time ends it between two of them; who goes on from there has
+had that one."""
 
 Likeness = Literal["equivalent", "different", "undecided"]
 

@@ -150,8 +150,11 @@ class ParityProver:
             check = self._look() if len(self._pairs) in LOOKS else None
             if check is not None:
                 return check
-        check = self._look() if len(self._pairs) >= LOOKS[0] else None
-        return check or self._undecided()
+        if len(self._pairs) < LOOKS[0]:
+            return self._undecided()
+        check = self._look()
+        # A proof that is gone on with has had its look between two of the plan's.
+        return self._undecided() if check is None or self._known else check
 
     def _look(self) -> Check | None:
         self._figures = compare(self._pairs)
