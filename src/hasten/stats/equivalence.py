@@ -14,10 +14,10 @@ which one alone can be.
 
 Error: at most ERROR, over all looks together, that trainings whose true difference is the true
 margin or more are called equivalent; at most ERROR that ones within it are called different.
-Simulated (benchmarks/proof_errors.py) it is 0.8 and 1.4 % at the margin itself.
+Simulated (benchmarks/proof_errors.py) it is 0.7 and 1.2 % at the margin itself.
 
 Limits: the values are taken to be normal over seeds; with heavy tails (Student's t, 5 degrees) the
-errors at the margin are 8.6 and 7.5 %. A run that fails once in a hundred is not seen by 64.
+errors at the margin are 8.1 and 6.9 %. A run that fails once in a hundred is not seen by 64.
 """
 
 import math
