@@ -71,8 +71,8 @@ def test_where_all_are_it_is_said_and_no_later_tuning_goes_by_it(examined: Any) 
     seen = examined(*[50.0] * (MOST_PROFILES - 1), 40.0)
     assert seen.left == 0
     assert seen.diagnosed.disturbed == (
-        "a step took 400.0 ms while this was measured, and a naive one 10.0 ms in turns with"
-        " itself: something else kept the machine busy"
+        "a step took 400.0 ms while this was measured, and no more than 10.0 ms in turns"
+        " with another: something else kept the machine busy"
     )
     assert not seen.is_noted
     evidence = replace(PROVEN, diagnosed=(seen.diagnosed,))

@@ -99,7 +99,7 @@ class Tried:
         self.noted: list[Any] = []
 
     def run(self, offer: Offer | None = None, **changes: Any) -> dict[int, Trial]:
-        made = {"limit_s": 1e6, "known": {}, "memory_bytes": None, **changes}
+        made = {"limit_s": 1e6, "known": {}, "memory_bytes": None, "chances": 5, **changes}
         batches = LargerBatch(
             lab=self.lab,
             base=NAIVE,

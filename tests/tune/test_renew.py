@@ -56,7 +56,7 @@ def test_what_was_proven_is_claimed_and_the_file_as_it_was_is_kept(path: Path) -
         EDITED.evidence_sha256,
     )
     assert "hasten prove has proven what is claimed here" in path.read_text()
-    assert path.with_name("mine.previous.toml").read_text() == before
+    assert path.with_name("mine.edited.toml").read_text() == before
     (note,) = notes
     assert f"{path} was edited, and claims now what was proven" in note
 

@@ -24,7 +24,6 @@ from hasten.tune.spending import Stopwatch
 from specimens import CONFIRMATION, NUMERICS, PROVEN, SPEED
 from tunings import CURVES, PARITY
 
-NOTHING = Learnt()
 RUNGS = {"loader": Rung.BITWISE, "fused": Rung.ROUNDING, "half": Rung.PARITY}
 
 
@@ -54,7 +53,7 @@ def settle(
         worth: tuple[Worth, ...] | None = None,
         against: Check | None = None,
         curves: Curves | None = None,
-        learnt: Learnt = NOTHING,
+        learnt: Learnt | None = None,
     ) -> Settled:
         def prove(prover: object, lab: object, plan: Plan, *_: object) -> NumericsClaim:
             wrong = [name for name in plan.parts if name in refuted]
@@ -102,7 +101,7 @@ def settle(
             watch=Stopwatch(),
             course=Course(lambda doing: phases.append(doing.phase)),
             journal=Journal(tmp_path, Stopwatch()),
-            learnt=learnt,
+            learnt=learnt or Learnt(),
         )
         return settler.settle(Plan(parts={name: {} for name in parts}), worth, curves)
 

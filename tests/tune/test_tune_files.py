@@ -280,16 +280,44 @@ def test_the_recipe_of_an_earlier_tuning_is_kept_aside(out: Path, evidence: Evid
     assert (out / RECIPE).exists() == (evidence is PROVEN)
 
 
-def test_evidence_that_cannot_be_written_leaves_no_recipe(
-    out: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("evidence", [PROVEN, NOTHING_TO_GAIN])
+def test_that_the_earlier_recipe_is_no_longer_in_its_place_is_said(
+    out: Path, evidence: Evidence
 ) -> None:
+    notes: list[str] = []
+    write_outcome(out, PROVEN, SCHEMA_BYTES, notes.append)
+    before = (out / RECIPE).read_bytes(), (out / EVIDENCE).read_bytes()
+    write_outcome(
+        out, msgspec.structs.replace(evidence, task=PROVEN.task), SCHEMA_BYTES, notes.append
+    )
+    assert ((out / PREVIOUS).read_bytes(), (out / PREVIOUS_EVIDENCE).read_bytes()) == before
+    replaced = evidence is PROVEN
+    assert notes == ([] if replaced else [f"no recipe now; the earlier one is {out / PREVIOUS}"])
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
+
+
+def test_evidence_that_cannot_be_written_leaves_no_recipe(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_disk(monkeypatch)
     with pytest.raises(HastenError, match="No space left on device"):
         write_outcome(out, PROVEN, SCHEMA_BYTES)
     assert written(out) == set()
+
+
+def test_a_full_disk_costs_no_earlier_recipe(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_outcome(out, PROVEN, SCHEMA_BYTES)
+    before = {each.name: each.read_bytes() for each in out.iterdir()}
+    fill_disk(monkeypatch)
+    with pytest.raises(HastenError, match="No space left on device"):
+        write_outcome(out, UNPROVEN, SCHEMA_BYTES)
+    assert {each.name: each.read_bytes() for each in out.iterdir()} == before
 
 
 def test_the_recipe_is_written_after_its_evidence_and_before_anything_is_rendered(

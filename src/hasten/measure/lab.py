@@ -246,19 +246,18 @@ class Lab:
         not room for both; then neither ``limit_s`` nor ``earlier`` comparisons end it."""
         try:
             arm_a, arm_b = self.arms(a, b)
+            try:
+                contest = _compare_beside(arm_a, arm_b, seed, margin, limit_s, earlier)
+            finally:
+                arm_a.worker.close()
+                arm_b.worker.close()
         except WorkerFailure as failure:
             if failure.failed.kind != "out_of_memory":
                 raise
-            return compare_in_turns(lambda each: self.arms(each)[0], a, b, seed=seed, margin=margin)
-        try:
-            comparison = compare(
-                arm_a, arm_b, seed=seed, margin=margin, limit_s=limit_s, earlier=earlier
-            )
-            a_memory, b_memory = arm_a.read(), arm_b.read()
-            return Contest(comparison, arm_a.applied, arm_b.applied, a_memory, b_memory)
-        finally:
-            arm_a.worker.close()
-            arm_b.worker.close()
+        else:
+            if not any(each.ran_out_of_memory for each in contest.applied):
+                return contest
+        return compare_in_turns(lambda each: self.arms(each)[0], a, b, seed=seed, margin=margin)
 
     def start(
         self,
@@ -278,6 +277,14 @@ class Lab:
             watch_masks=watch_masks,
             edited=dict(one.edited),
         )
+
+
+def _compare_beside(
+    a: Arm, b: Arm, seed: int, margin: float, limit_s: float, earlier: Sequence[Interval]
+) -> Contest:
+    comparison = compare(a, b, seed=seed, margin=margin, limit_s=limit_s, earlier=earlier)
+    a_memory, b_memory = a.read(), b.read()
+    return Contest(comparison, a.applied, b.applied, a_memory, b_memory)
 
 
 def latencies_of(arm: Arm) -> messages.LatenciesRead:

@@ -45,7 +45,9 @@ class Side:
             blocks, began = [time_block(arm, steps)], time.monotonic()
             while time.monotonic() - began < TURN_S:
                 blocks.append(time_block(arm, steps))
-            self.memory, self.applied = arm.read(), arm.applied
+            memory = arm.read()
+            if fallback_in(self.applied) is None:  # else what is timed is no longer the plan alone
+                self.memory, self.applied = memory, arm.applied
             self.warmups.append(arm.warmup_s)
         finally:
             arm.worker.close()

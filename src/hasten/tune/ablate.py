@@ -8,7 +8,6 @@ from hasten.measure.worker import WorkerFailure
 from hasten.records.plan import Plan
 from hasten.records.tuning import Worth
 from hasten.records.verdict import Comparison
-from hasten.stats.paired import MARGIN
 
 EACH_S = 8.0
 """Of timing; enough to tell some per cent, and no claim rests on it."""
@@ -58,6 +57,7 @@ def _worth(name: str, less: Arm, comparison: Comparison) -> Worth:
     )
 
 
-def idle(worth: tuple[Worth, ...]) -> list[str]:
-    """Parts without which the plan is faster beyond doubt: another made them useless."""
-    return [each.technique for each in worth if not each.failure and each.high < 1 / (1 + MARGIN)]
+def idle(worth: tuple[Worth, ...], noise_floor: float) -> list[str]:
+    """Parts without which the plan is faster, by more than identical processes differ: another made
+    them useless."""
+    return [each.technique for each in worth if not each.failure and each.high < 1 / noise_floor]

@@ -48,34 +48,37 @@ def write_outcome(
     note: Callable[[str], None] = lambda message: None,
 ) -> None:
     """Evidence before the recipe: a recipe that is there is whole. An old one is kept aside, with
-    its evidence, since it may have been edited, or be of another task, which is noted; an old
-    report is of other evidence, and goes."""
+    its evidence, since it may have been edited, be of another task, or be all that there is, and
+    the last two are noted; an old report is of other evidence, and goes."""
     with writing_into(folder):
         folder.mkdir(parents=True, exist_ok=True)
         recipe = folder / RECIPE
-        if recipe.exists():
-            _keep_aside(folder, evidence.task, note)
+        kept = _keep_aside(folder, evidence) if recipe.exists() else ""
         content = to_json(evidence)
         write_atomically(folder / EVIDENCE, content)
-        for name in (PAGE, MARKDOWN):
+        for name in (RECIPE, PAGE, MARKDOWN):
             (folder / name).unlink(missing_ok=True)
+        if kept:
+            note(kept)
         if evidence.outcome == "recipe":
             write_atomically(folder / SCHEMA, msgspec.json.format(schema, indent=1))
             text = recipe_text(make_recipe(evidence, hashlib.sha256(content).hexdigest()))
             write_atomically(recipe, text.encode())
 
 
-def _keep_aside(folder: Path, task: str, note: Callable[[str], None]) -> None:
-    recipe, before = folder / RECIPE, folder / EVIDENCE
+def _keep_aside(folder: Path, evidence: Evidence) -> str:
+    """As copies, so that nothing is lost if the disk is full. Says what a user would miss."""
+    recipe, aside = folder / RECIPE, folder / PREVIOUS
     try:
         other = read_recipe(recipe).task
     except HastenError:
         other = "what cannot be read"
-    if before.exists():
-        before.replace(folder / PREVIOUS_EVIDENCE)
-    recipe.replace(folder / PREVIOUS)
-    if other != task:
-        note(f"{recipe} was of {other}: it is {folder / PREVIOUS} now")
+    write_atomically(aside, recipe.read_bytes())
+    if (folder / EVIDENCE).exists():
+        write_atomically(folder / PREVIOUS_EVIDENCE, (folder / EVIDENCE).read_bytes())
+    if other != evidence.task:
+        return f"{recipe} was of {other}: it is {aside} now"
+    return "" if evidence.outcome == "recipe" else f"no recipe now; the earlier one is {aside}"
 
 
 def write_report(folder: Path, evidence: Evidence, warn: Callable[[str], None]) -> None:

@@ -4,7 +4,7 @@ killed goes on from there when it is begun again."""
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import msgspec
 
@@ -31,10 +31,12 @@ JOURNAL = "journal.jsonl"
 LOCK = "tune.lock"
 SUBJECT, SPENT, ENDED = "subject", "spent", "ended"
 
+Lesson = Trial | Diagnosed | PartWeighed | PairTrained | PlanJudged
+
 
 @dataclass(frozen=True)
 class Learnt:
-    """By an earlier tuning of the same subject."""
+    """By an earlier tuning of the same subject, and by this one where it may ask again."""
 
     trials: dict[str, Trial] = field(default_factory=dict)
     """By their keys."""
@@ -54,6 +56,19 @@ class Learnt:
             self, trials={**trials, **self.trials}, diagnosed={**diagnosed, **self.diagnosed}
         )
 
+    def take(self, lesson: Lesson) -> None:
+        match lesson:
+            case Trial():
+                self.trials[lesson.key()] = lesson
+            case Diagnosed():
+                self.diagnosed[str(lesson.plan.parts)] = lesson
+            case PartWeighed():
+                self.weighed.append(lesson)
+            case PairTrained():
+                self.trained.append(lesson)
+            case PlanJudged():
+                self.judged.append(lesson)
+
     def is_of_use(self) -> bool:
         """Whether there is something that need not be done again; what was spent is none."""
         return replace(self, spent=Spent()) != Learnt()
@@ -63,7 +78,8 @@ class Learnt:
 
     def worth_of(self, plan: Plan) -> dict[str, Worth]:
         """Of its parts, as far as they were weighed."""
-        return {each.worth.technique: each.worth for each in self.weighed if each.plan == plan}
+        measured = [each.worth for each in self.weighed if each.plan == plan]
+        return {each.technique: each for each in measured if not each.failure}
 
     def pairs_of(self, plan: Plan) -> list[PairTrained]:
         """In the order of their seeds."""
@@ -168,25 +184,10 @@ def _learnt(lines: list[dict[str, Any]], subject: Subject) -> Learnt | None:
         if from_builtins(lines[0][SUBJECT], Subject, where=JOURNAL) != subject:
             return None
         for line in lines:
-            _take_over(line, learnt)
+            for kind in get_args(Lesson):
+                if kind.__name__.lower() in line:
+                    learnt.take(from_builtins(line[kind.__name__.lower()], kind, where=JOURNAL))
         spent = from_builtins(lines[-1].get(SPENT, {}), Spent, where=JOURNAL)
     except HastenError:
         return None
     return replace(learnt, spent=spent)
-
-
-def _take_over(line: dict[str, Any], learnt: Learnt) -> None:
-    for kind in (Trial, Diagnosed, PartWeighed, PairTrained, PlanJudged):
-        if kind.__name__.lower() in line:
-            record = from_builtins(line[kind.__name__.lower()], kind, where=JOURNAL)
-            match record:
-                case Trial():
-                    learnt.trials[record.key()] = record
-                case Diagnosed():
-                    learnt.diagnosed[str(record.plan.parts)] = record
-                case PartWeighed():
-                    learnt.weighed.append(record)
-                case PairTrained():
-                    learnt.trained.append(record)
-                case PlanJudged():
-                    learnt.judged.append(record)

@@ -80,6 +80,7 @@ def try_larger_batch(
         note=journal.note,
         known=learnt.trials,
         tell=tell,
+        chances=len(offer.parts) + 1,
     )
     earlier = evidence.changed()
     if earlier is not None:
@@ -106,6 +107,9 @@ class LargerBatch:
     known: Mapping[str, Trial]
     """Of an earlier tuning that was stopped."""
     tell: Callable[[str], None]
+    chances: int
+    """Proofs that there can be, of which each has its share of the error: one for every batch, and
+    one more of a batch that was kept before."""
     _rows: dict[str, Trial] = field(default_factory=dict)
     _timed: dict[str, Comparison] = field(default_factory=dict)
     """Of those that do more rows a second."""
@@ -200,7 +204,7 @@ class LargerBatch:
             elif soon[each.key()] <= self.noise_floor:
                 self._set(each, "not_faster", words)
             else:
-                self._attempt(lambda one: self._prove(one, trainer, len(faster)), each)
+                self._attempt(lambda one: self._prove(one, trainer), each)
 
     def _explore(self, candidate: Candidate, trainer: TargetTrainer) -> float:
         """How many times as soon it seems to be at the target."""
@@ -213,7 +217,7 @@ class LargerBatch:
         shares = [each.rows / trainer.rows_to(each, plan, speed) for each in goals]
         return speed * statistics.geometric_mean(shares)
 
-    def _prove(self, candidate: Candidate, trainer: TargetTrainer, among: int) -> None:
+    def _prove(self, candidate: Candidate, trainer: TargetTrainer) -> None:
         plan = candidate.plan_on(self.base)
         self.tell(f"training {self._words(candidate)} and its own batch from other seeds")
         goals = [trainer.goal(self.lab.seed + each) for each in PROVEN]
@@ -223,7 +227,7 @@ class LargerBatch:
             why = confirmation.failure or "a technique did not run in the fresh processes"
             raise NoVerdict("failed", why)
         rows = [trainer.rows_to(each, plan, speed.ratio) for each in goals]
-        claim = claim_time(goals, rows, speed, self.noise_floor, among)
+        claim = claim_time(goals, rows, speed, self.noise_floor, self.chances)
         changes = next(each.why for each in confirmation.applied if each.technique == TECHNIQUE)
         claim = replace(claim, changes=changes, steps=trainer.steps, pairs=confirmation.pairs)
         outcome: Outcome = "not_faster" if claim.verdict == "refuted" else "no_verdict"

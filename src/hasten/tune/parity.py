@@ -131,11 +131,15 @@ class ParityProver:
             pairs=tuple(self._pairs),
         )
 
-    def prove(self, tell: Callable[[str], None]) -> Check:
+    def prove(self, tell: Callable[[str], None], *, again: bool = True) -> Check:
+        """``again`` where a process dies, from the seed that it was at: once may be the machine's
+        fault."""
         try:
             with self._lab.worker() as naive, self._lab.worker() as plan:
                 return self._prove(naive, plan, tell)
         except WorkerFailure as failure:
+            if again and failure.failed.kind == "crashed":
+                return self.prove(tell, again=False)
             return _check("not_proven", failure.in_a_line())
 
     def _prove(self, naive: Worker, plan: Worker, tell: Callable[[str], None]) -> Check:

@@ -71,19 +71,36 @@ class Prover:
         is judged by itself; none of it where it is naive. ``state`` are digests of what another
         process of the plan, from the same seed, began with: then none is built for them.
         """
+        for _ in range(2):
+            claim, died = self._prove(plan, rung, glance, judged or plan, state)
+            if not died:  # once may be the machine's fault, and either side's
+                break
+        return claim
+
+    def _prove(
+        self,
+        plan: Plan | Subject,
+        rung: Rung,
+        glance: bool,
+        judged: Plan | Subject,
+        state: dict[str, str] | None,
+    ) -> tuple[NumericsClaim, bool]:
+        """With whether a process died in it. What the naive one has told by then is kept."""
         checks: list[Check] = []
+        died = False
         worker = self._lab.worker()
         try:
-            for check in self._checks(worker, plan, rung, glance, judged or plan, state):
+            for check in self._checks(worker, plan, rung, glance, judged, state):
                 checks.append(check)
                 if check.verdict != "proven":
                     break
         except WorkerFailure as failure:
             checks.append(check_of(rung, "not_proven", failure.in_a_line()))
+            died = failure.failed.kind == "crashed"
         finally:
             worker.close()
         verdict = checks[-1].verdict if checks else "not_proven"
-        return NumericsClaim(rung=rung, verdict=verdict, checks=tuple(checks))
+        return NumericsClaim(rung=rung, verdict=verdict, checks=tuple(checks)), died
 
     def prove_resuming(self, plan: Plan) -> Check:
         """A training in several processes, each of which goes on from a checkpoint of the one

@@ -26,7 +26,7 @@ def renew(
     here = proof.task == recipe.task and not proof.differences
     if proof.verdict != "proven" or not recipe.is_edited() or not here:
         return
-    aside = path.with_suffix(".previous.toml")
+    aside = path.with_suffix(".edited.toml")
     try:
         if read_recipe(path) != recipe:
             raise HastenError("It was changed while it was proven.", fix="Prove it again.")

@@ -35,6 +35,10 @@ class NotReadyError(WorkerFailure):
     """Of a plan that has not come to its first timed step."""
 
 
+class IncumbentFailure(WorkerFailure):
+    """Of the best plan so far, which says nothing of the one that is tried."""
+
+
 @dataclass(frozen=True)
 class Meeting:
     """What came of a contest for the rival."""
@@ -115,19 +119,22 @@ class Rivals:
         peaks = [each.read().device_reserved_bytes or 0 for each in arms]
         return sum(peaks) + PROOF_TAKES * max(peaks) > self._device_bytes
 
-    def _meet_beside(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting | None:
-        """None where there was not enough memory."""
-        had_lived = self._incumbent is not None and self._incumbent.plan == incumbent
+    def _meet_beside(
+        self, incumbent: Plan, rival: Plan, terms: Terms, *, again: bool = True
+    ) -> Meeting | None:
+        """None where there was not enough memory. ``again`` where the incumbent is what failed:
+        once may be the machine's fault."""
         try:
             met = self._side_by_side(incumbent, rival, terms)
         except WorkerFailure as failure:
-            has_died = had_lived and failure.failed.kind == "crashed" and self._incumbent_is_dead()
+            if failure.failed.kind == "crashed" and self._incumbent_is_dead():
+                failure = IncumbentFailure(failure.failed)
             self.end()  # either may be the one that failed
-            if has_died:  # it had lived through trials before: no fault of this rival
-                return self._meet_beside(incumbent, rival, terms)
-            if failure.failed.kind != "out_of_memory":
-                raise
-            return None
+            if failure.failed.kind == "out_of_memory":
+                return None
+            if again and isinstance(failure, IncumbentFailure):
+                return self._meet_beside(incumbent, rival, terms, again=False)
+            raise failure from None
         if met.ran_out_of_memory():
             self.end()
             return None
@@ -159,9 +166,15 @@ class Rivals:
         if self._incumbent is not None and self._incumbent.plan != incumbent:
             self.end()
         if self._incumbent is None:
-            (arm,) = self._lab.arms(incumbent, anew=False)
-            self._incumbent = Contender(incumbent, arm)
+            self._incumbent = Contender(incumbent, self._begun(incumbent))
         return self._incumbent.arm
+
+    def _begun(self, incumbent: Plan) -> Arm:
+        try:
+            (arm,) = self._lab.arms(incumbent, anew=False)
+        except WorkerFailure as failure:
+            raise IncumbentFailure(failure.failed) from failure
+        return arm
 
     def _incumbent_is_dead(self) -> bool:
         if self._incumbent is None:
@@ -181,7 +194,7 @@ class Rivals:
 
     def _meet_in_turns(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
         contest = compare_in_turns(
-            lambda plan: self._ready(plan, terms),
+            lambda plan: self._ready(plan, terms) if plan == rival else self._begun(plan),
             incumbent,
             rival,
             seed=terms.seed,
@@ -199,4 +212,4 @@ def _refuse_other_plan(applied: tuple[Applied, ...]) -> None:
     that is nothing."""
     if (lost := fallback_in(applied)) is not None:
         what = f"The best plan so far did not run again as it had: {lost}"
-        raise WorkerFailure(Failed(kind="crashed", what=what))
+        raise IncumbentFailure(Failed(kind="crashed", what=what))

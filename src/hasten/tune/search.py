@@ -20,10 +20,11 @@ from hasten.records.tuning import FASTER, Aim
 from hasten.records.verdict import Comparison, Verdict
 from hasten.report.text import interval, is_too_wide, size
 from hasten.stats.paired import CONFIDENCE
+from hasten.tune.confirm import SMALLER
 from hasten.tune.parity import prove_steps
 from hasten.tune.propose import lighter, propose
 from hasten.tune.prove import Prover
-from hasten.tune.rivals import NotReadyError, Rivals, Terms
+from hasten.tune.rivals import IncumbentFailure, NotReadyError, Rivals, Terms
 
 GRACE_S = 60.0
 """What warming up may take beyond the time of the search."""
@@ -35,6 +36,9 @@ MOST_TRIES = 2
 becomes the faster layout. So the trials grow with the number of changes, and no faster."""
 TRIED_AGAIN: tuple[Outcome, ...] = ("not_faster", "no_verdict", "not_tried", "fell_back")
 """What another plan may turn; a refuted change is refuted on any."""
+OF_MEMORY: tuple[Outcome, ...] = ("not_smaller",)
+OF_SPEED: tuple[Outcome, ...] = ("not_faster", "no_verdict", "too_large")
+"""What says nothing to who asks for the other."""
 
 LEAST_OF_PRECISION = SMALL
 """Another precision has to gain so much, with what it brings: it gives other numbers, and takes the
@@ -45,8 +49,6 @@ PROVED: dict[Verdict, Outcome] = {
     "not_proven": "not_proven",
     "refuted": "refuted",
 }
-SMALLER = 0.98
-"""Of a peak: what lowers it by less is not worth its time."""
 MEMORY = Finding(
     code="memory-peak",
     title="the peak of a step's memory is to be lower",
@@ -103,6 +105,8 @@ class Search:
         """What the last look at where the time goes took."""
         self._waiting = 1
         """Candidates that are open, the one that is tried among them."""
+        self._tells_nothing: tuple[Outcome, ...] = ()
+        """Outcomes of trials that were for another aim than now."""
         self._met_s: list[float] = []
         """What contests took with candidates that are quick to prepare."""
         self.trials: list[Trial] = []
@@ -142,6 +146,7 @@ class Search:
         """Until nothing is left to try. ``smaller``: what lowers the peak of memory is kept, and
         where only a limit has to be met, no more than it takes."""
         floor = 0.0 if smaller else self._noise_floor
+        self._tells_nothing = OF_SPEED if smaller else OF_MEMORY
         while True:
             enough = smaller and self._aim.goal == "speed" and not self._is_over(self.peak_bytes)
             candidate = None if enough else self._next(findings, floor)
@@ -164,7 +169,7 @@ class Search:
     def _result_of(self, candidate: Candidate, tell: Tell, smaller: bool) -> Trial | None:
         """Known from an earlier search, or tried now; None where there is no time for it."""
         trial = self._known.get(trial_key(self.plan, candidate))
-        if trial is not None and trial.outcome not in UNTRIED:
+        if trial is not None and trial.outcome not in (*UNTRIED, *self._tells_nothing):
             return trial
         if self._left_s() < self._least_s():
             return None
@@ -212,7 +217,8 @@ class Search:
         return [
             each
             for each in self._tried.get(candidate.key(), [])
-            if each.outcome != "below_noise" and (each.outcome != "not_tried" or each.applied)
+            if each.outcome not in ("below_noise", *self._tells_nothing)
+            and (each.outcome != "not_tried" or each.applied)
         ]
 
     def _is_open(self, candidate: Candidate) -> bool:
@@ -361,6 +367,8 @@ class Search:
         is_late = failed.kind == "hung" and isinstance(failure, NotReadyError)
         outcome: Outcome = "out_of_memory" if failed.kind == "out_of_memory" else "failed"
         why = failed.what
+        if isinstance(failure, IncumbentFailure):
+            outcome, why = "no_verdict", f"the best plan so far failed beside it: {why}"
         if is_late and self._is_slow(candidate):
             outcome = "out_of_time"
             why = "it was not ready in its half of the time that was left; give more --minutes"

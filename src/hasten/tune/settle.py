@@ -14,7 +14,7 @@ from hasten.tune.ablate import ablate, idle
 from hasten.tune.confirm import claim_memory, claim_speed, confirm
 from hasten.tune.course import Course
 from hasten.tune.curves import CurveTrainer
-from hasten.tune.journal import Journal, Learnt
+from hasten.tune.journal import Journal, Learnt, Lesson
 from hasten.tune.parity import prove_plan
 from hasten.tune.prove import Prover
 from hasten.tune.spending import Stopwatch
@@ -137,7 +137,7 @@ class Settler:
         self._course.enter("settling")
         with self._watch.over("ablation_s"):
             worth = self._weigh(plan)
-            while not self._aim.minds_memory() and (useless := idle(worth)):
+            while not self._aim.minds_memory() and (useless := idle(worth, self._floor)):
                 dropped[useless[0]] = "the plan is faster without it, once the others are there"
                 plan = plan.without(useless[0])
                 worth = self._weigh(plan)
@@ -145,7 +145,7 @@ class Settler:
 
     def _weigh(self, plan: Plan) -> tuple[Worth, ...]:
         def note(worth: Worth) -> None:
-            self._journal.note(PartWeighed(plan=plan, worth=worth))
+            self._note(PartWeighed(plan=plan, worth=worth))
 
         return ablate(self._lab, plan, self._course.tell, self._learnt.worth_of(plan), note)
 
@@ -164,10 +164,16 @@ class Settler:
                 self._parity_s,
                 self._course.tell,
                 self._learnt.pairs_of(plan),
-                self._journal.note,
+                self._note,
             )
-        self._journal.note(PlanJudged(plan=plan, claim=claim))
+        self._note(PlanJudged(plan=plan, claim=claim))
         return claim
+
+    def _note(self, lesson: Lesson) -> None:
+        """Of a plan that a recipe was proven of again: the search may come to the same one, and
+        each seed counts once."""
+        self._journal.note(lesson)
+        self._learnt.take(lesson)
 
     def _train_curves(self, plan: Plan, claim: NumericsClaim) -> tuple[Curves, NumericsClaim]:
         """To look at; but where they speak against the claim, it does not hold."""

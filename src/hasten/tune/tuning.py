@@ -95,10 +95,15 @@ class Tuning:
         """The recipe that was made of the same task here, if it still holds; none where there is
         none, or where this tuning has the time to find more than the one before it."""
         tuned = earlier_tuning(self._out, self._subject)
-        if tuned is not None and tuned.has_more_to_try(self._minutes):
+        goes_on = tuned is not None and tuned.has_more_to_try(self._minutes)
+        if tuned is not None and goes_on:
+            if not self._learnt.is_of_use():  # else what was spent there is in the journal
+                self._watch.go_on_from(tuned.spent)
             self._learnt = self._learnt.on_top_of(tuned)
-            return None
-        earlier = earlier_recipe(self._out, self._subject)
+        if self._learnt.is_of_use():
+            taken_over = f"trials taken over: {self._learnt.tried()}"
+            self._note(f"going on from what is in {self._out}; {taken_over}")
+        earlier = None if goes_on else earlier_recipe(self._out, self._subject)
         if earlier is None:
             return None
         self._course.enter("proving")
@@ -108,9 +113,6 @@ class Tuning:
 
     def diagnose(self) -> Sequence[Finding]:
         """What costs the naive training most."""
-        if self._learnt.is_of_use():
-            taken_over = f"trials taken over: {self._learnt.tried()}"
-            self._note(f"going on from what is in {self._out}; {taken_over}")
         self._course.foresee_search(self._described.offers, self._search_s)
         self._examiner = Examiner(
             self._lab,
@@ -137,7 +139,7 @@ class Tuning:
                 self._described.rungs,
                 noise_floor=self._floor,
                 deadline=time.monotonic() + self._search_s,
-                diagnose=lambda plan: self._examiner.examine(plan).findings,
+                diagnose=lambda plan: self._examiner.examine(plan, search.best()).findings,
                 note=self._journal.note,
                 known=self._learnt.trials,
                 aim=self._aim,
@@ -150,14 +152,14 @@ class Tuning:
         prover.forget()
         return search
 
-    def _examine_last(self, plan: Plan) -> None:
+    def _examine_last(self, plan: Plan, times_faster: float) -> None:
         """For the report, where the search has not looked at it."""
         if plan in self._examiner.asked:
             return
         with self._watch.over("measuring_s"):
             self._course.tell("measuring where the time goes in the end")
             try:
-                self._examiner.examine(plan)
+                self._examiner.examine(plan, times_faster)
             except HastenError as error:
                 self._note(f"where the time goes in the end could not be measured: {error.what}")
 
@@ -167,7 +169,7 @@ class Tuning:
         if search.plan == NAIVE or search.is_too_large():
             return None
         settled = self._settler.settle(search.plan)
-        self._examine_last(settled.plan)
+        self._examine_last(settled.plan, search.best())
         return settled
 
     def conclude(self, search: Search, settled: Settled | None) -> Evidence:
