@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
+from hasten.measure import lab as lab_module
 from hasten.measure import turns
+from hasten.measure.compare import Contest
 from hasten.measure.lab import Lab
 from hasten.measure.turns import MOST_TURNS, compare_in_turns
-from hasten.records.applied import Applied
+from hasten.records.applied import OUT_OF_MEMORY, Applied
 from hasten.records.measurement import Memory
 from hasten.records.plan import NAIVE
 from hasten.stats.paired import FEWEST_TURNS
 from quick import fork_all
+from specimens import make_comparison
 
 FAULTY = Path(__file__).parents[1] / "tasks" / "faulty.py"
 
@@ -105,6 +108,18 @@ def test_one_that_fell_back_is_not_timed_further(device: Device) -> None:
     assert contest.b_applied[0].outcome == "fell_back"
 
 
+def test_that_it_fell_back_in_one_turn_is_not_forgotten_in_the_next(device: Device) -> None:
+    def start(plan: str) -> Any:
+        arm = device.start(plan)
+        if plan == "10" and device.started.count("10") == 1:
+            arm.applied = (Applied(technique=plan, outcome="fell_back", why="no"),)
+        return arm
+
+    contest = compare_in_turns(start, "20", "10", seed=0)
+    assert len(contest.comparison.rounds) == FEWEST_TURNS
+    assert contest.b_applied[0].outcome == "fell_back"
+
+
 def test_either_arm_goes_first(device: Device) -> None:
     device.noise = iter([0.0, 0.3, -0.2, 0.1, 0.4, -0.1] * 10)
     contest = compare_in_turns(device.start, "11", "10", seed=3)
@@ -123,6 +138,30 @@ def test_a_process_is_ended_where_its_turn_fails(
     with pytest.raises(ValueError, match="no"):
         compare_in_turns(device.start, "11", "10", seed=3)
     assert device.held is None
+
+
+def test_a_lab_takes_turns_where_one_falls_back_for_want_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a captured graph does beside another process, and not alone."""
+    lost = Applied(technique="whole_step_graph", outcome="fell_back", why=OUT_OF_MEMORY)
+    closed: list[str] = []
+
+    def arm(name: str) -> Any:
+        return SimpleNamespace(worker=SimpleNamespace(close=lambda: closed.append(name)))
+
+    contests = [
+        Contest(make_comparison(), (), (lost,), Memory(), Memory()),
+        Contest(make_comparison(), (), (), Memory(), Memory()),
+    ]
+    in_turns = Contest(make_comparison(3.0), (), (), Memory(), Memory())
+    monkeypatch.setattr(lab_module, "_compare_beside", lambda *_: contests.pop(0))
+    monkeypatch.setattr(lab_module, "compare_in_turns", lambda *_, **__: in_turns)
+    monkeypatch.setattr(Lab, "arms", lambda *_: [arm("a"), arm("b")])
+    lab = object.__new__(Lab)
+    assert lab.compare(NAIVE, NAIVE, seed=0) is in_turns
+    assert closed == ["a", "b"]
+    assert lab.compare(NAIVE, NAIVE, seed=0) is not in_turns
 
 
 def test_a_lab_takes_turns_where_both_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

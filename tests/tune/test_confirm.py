@@ -1,19 +1,30 @@
 """Pairs of fresh processes: how long each is compared, and what they come to together."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from hasten.errors import HastenError
 from hasten.measure.compare import LOOKS_S, Contest
 from hasten.measure.messages import Failed
 from hasten.measure.worker import WorkerFailure
 from hasten.records.applied import Applied
 from hasten.records.measurement import Memory
 from hasten.records.plan import NAIVE, Plan
+from hasten.records.tuning import Aim
 from hasten.records.verdict import Comparison
 from hasten.stats.paired import Interval, pooled
-from hasten.tune.confirm import FIRST_S, MOST_PAIRS, PAIRS, claim_speed, confirm, measure_noise
+from hasten.tune.confirm import (
+    FIRST_S,
+    MOST_PAIRS,
+    PAIRS,
+    claim_memory,
+    claim_speed,
+    confirm,
+    measure_noise,
+)
 from specimens import make_comparison
 
 FUSED = Plan(parts={"fused_optimizer": {}})
@@ -129,6 +140,33 @@ def test_a_process_that_ends_once_costs_its_pair_and_no_more_than_that() -> None
     assert speed.verdict == "proven"
     hung = Failed(kind="hung", what="No answer.")
     assert _confirm(PretendingLab(good, hung, good)).failure == "No answer."
+
+
+def test_a_control_that_ends_leaves_those_before_it() -> None:
+    crashed = Failed(kind="crashed", what="It ended.")
+    lab: Any = PretendingLab(make_comparison(1.3), crashed)
+    assert [each.ratio for each in measure_noise(lab, NAIVE, print).runs] == [1.3]
+    nothing: Any = PretendingLab(crashed)
+    with pytest.raises(HastenError, match="It ended"):
+        measure_noise(nothing, NAIVE, print)
+
+
+@pytest.mark.parametrize(
+    ("after", "goal", "allowed", "verdict"),
+    [
+        (979, "memory", None, "proven"),
+        (981, "memory", None, "refuted"),
+        (981, "speed", 1000, "proven"),
+        (981, "speed", 980, "refuted"),
+    ],
+)
+def test_what_lowers_the_peak_by_next_to_nothing_is_not_smaller(
+    after: int, goal: Any, allowed: int | None, verdict: str
+) -> None:
+    lab: Any = SimpleNamespace(peak=lambda plan, anew: 1000 if plan == NAIVE else after)
+    claim = claim_memory(lab, FUSED, Aim(goal=goal, memory_bytes=allowed))
+    assert claim is not None
+    assert claim.verdict == verdict
 
 
 @pytest.mark.parametrize(

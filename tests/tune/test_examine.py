@@ -14,7 +14,15 @@ from hasten.tune.conclude import evidence_of
 from hasten.tune.examine import MOST_PROFILES, Examiner
 from hasten.tune.journal import Journal, Learnt, has_learnt
 from hasten.tune.spending import Stopwatch
-from specimens import DIAGNOSED, ENVIRONMENT, FINDING, PROVEN, TRAITS, make_comparison, make_trial
+from specimens import (
+    CONTROL,
+    DIAGNOSED,
+    ENVIRONMENT,
+    FINDING,
+    PROVEN,
+    TRAITS,
+    make_trial,
+)
 
 replace = msgspec.structs.replace
 MEASUREMENT = DIAGNOSED.measurement
@@ -92,8 +100,6 @@ def test_nothing_to_gain_is_not_said_of_a_machine_that_was_too_busy_to_look() ->
     for why, outcome in (("", "nothing_to_gain"), ("a step took 9 s", "unproven")):
         naive = replace(DIAGNOSED, disturbed=why)
         trials = (make_trial("compile", "not_faster"),)
-        evidence = evidence_of(
-            subject, make_comparison(), (naive,), trials, None, PROVEN.spent, minutes=1.0
-        )
+        evidence = evidence_of(subject, CONTROL, (naive,), trials, None, PROVEN.spent, minutes=1.0)
         assert evidence.outcome == outcome
         assert why in evidence.why

@@ -151,6 +151,7 @@ def test_where_steps_count_no_larger_batch_is_taken_however_fast_it_is(
     tried: Callable[[str], Tried],
 ) -> None:
     rows = tried("steps_that_count").run()
+    assert rows
     for row in rows.values():
         assert row.outcome == "missed_target"
         assert "its loss is not finite" in row.why or "it is not there after" in row.why
@@ -166,14 +167,18 @@ def test_more_rows_than_the_speed_makes_up_for_have_missed_the_target(
     """Each larger batch needs nearly as many times the rows: its rate does not grow at all."""
     monkeypatch.setattr(rivals, "compare", lambda *_, **__: make_comparison(1.2))
     same = tried("tiny_steps_at_one_rate")
-    for row in same.run().values():
+    rows = same.run()
+    assert rows
+    for row in rows.values():
         assert row.outcome == "missed_target"
         assert row.why.startswith("from seed 100 it is not there after")
 
 
 @pytest.mark.usefixtures("pretended")
 def test_a_training_that_learns_nothing_has_no_target(tried: Callable[[str], Tried]) -> None:
-    for row in tried("learns_nothing").run().values():
+    rows = tried("learns_nothing").run()
+    assert rows
+    for row in rows.values():
         assert row.outcome == "no_verdict"
         assert "gets no better: there is no target" in row.why
 
@@ -223,7 +228,7 @@ def test_what_cannot_be_larger_is_one_row_with_the_reason(
     assert why in row.why
 
 
-def _claim(*rows: int, low: float = 7.8, among: int = 4) -> str:
+def _claim(*rows: int, low: float = 7.8, among: int = 5) -> str:
     speed: SpeedClaim = replace(SPEED, ratio=8.0, low=low, high=8.2)
     goals = [Goal(seed, {"training loss": 0.5}, (), 1000) for seed in range(len(rows))]
     return claim_time(goals, rows, speed, 1.05, among).verdict
@@ -235,6 +240,11 @@ def test_the_claim_is_of_time_and_not_of_rows_a_second() -> None:
     assert _claim(16000, 16500, 15500, 16000, 16200) == "refuted"
     assert _claim(1000, 1050, 40_000, 1000, 1020) == "not_proven", "one seed that takes for ever"
     assert _claim(5000, 5100, 5200, 5000, 5100, low=1.0) == "not_proven", "a speed in doubt"
+
+
+def test_the_more_batches_there_are_the_less_error_has_each() -> None:
+    seeds = (3900, 4900, 5900, 4400, 5400)
+    assert (_claim(*seeds, among=1), _claim(*seeds, among=5)) == ("proven", "not_proven")
 
 
 @pytest.mark.parametrize("holds", [True, False])

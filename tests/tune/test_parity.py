@@ -1,7 +1,9 @@
 """What pairs of seeds decide, and what they do not."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -177,6 +179,34 @@ def test_a_proof_that_goes_on_is_looked_at_where_it_is_planned_only() -> None:
     assert "margin" in check.why
     at_last = Pretended(noise=0.4, time_for=100, trained=done[:13]).prove(lambda message: None)
     assert at_last.verdict == "proven"
+
+
+class Dying(Pretended):
+    """A process of it ends after so many pairs, each time that it is begun."""
+
+    def __init__(self, *after: int) -> None:
+        super().__init__(noise=0.01, time_for=100)
+        self._after = list(after)
+        self._lab = SimpleNamespace(worker=nullcontext)
+
+    prove = ParityProver.prove
+
+    def _add_pair(self, naive: object, plan: object) -> None:
+        if self._after and len(self._pairs) == self._after[0]:
+            self._after.pop(0)
+            raise WorkerFailure(Failed(kind="crashed", what="It ended."))
+        super()._add_pair(naive, plan)
+
+
+def test_a_proof_in_which_a_process_dies_goes_on_from_its_seed_once() -> None:
+    told: list[str] = []
+    prover = Dying(2)
+    assert prover.prove(told.append).verdict == "proven"
+    assert prover.parity is not None
+    assert [each.seed for each in prover.parity.pairs] == [0, 1, 2, 3]
+    assert told == [f"training seed {each} both ways" for each in (1, 2, 3, 3, 4)]
+    again = Dying(1, 1).prove(told.append)
+    assert (again.verdict, again.why) == ("not_proven", "It ended.")
 
 
 class TimedSeeds(ParityProver):

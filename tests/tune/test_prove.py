@@ -3,11 +3,20 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hasten.measure.lab import Lab
-from hasten.measure.messages import BaselineTraced, CandidateTraced, DataDigested, Trained
+from hasten.measure.messages import (
+    BaselineTraced,
+    CandidateTraced,
+    DataDigested,
+    Failed,
+    Trained,
+)
+from hasten.measure.worker import WorkerFailure
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.verdict import Check, NumericsClaim
 from hasten.tune import prove as proving
@@ -97,6 +106,40 @@ def test_what_a_process_that_is_timed_begins_with_is_held_to_the_naive_start(lab
     moved = {**arm.state, min(arm.state): "of other bits"}
     (wrong,) = prover.prove(plan, Rung.ROUNDING, glance=False, state=moved).checks
     assert (wrong.name, wrong.verdict) == ("start", "refuted")
+
+
+@pytest.mark.parametrize(
+    ("kind", "deaths", "runs", "verdict"),
+    [
+        ("crashed", 1, 2, "proven"),
+        ("crashed", 2, 2, "not_proven"),
+        ("hung", 1, 1, "not_proven"),
+    ],
+)
+def test_a_proof_in_which_a_process_dies_is_begun_once_more(
+    monkeypatch: pytest.MonkeyPatch, kind: Any, deaths: int, runs: int, verdict: str
+) -> None:
+    """Of which the naive process may be the one; and another failure comes again."""
+    closed: list[str] = []
+
+    def checks(*_: object) -> Iterator[Check]:
+        yield Check(name="start", verdict="proven", why="equal")
+        if len(begun) <= deaths:
+            raise WorkerFailure(Failed(kind=kind, what="It ended."))
+        yield Check(name="bitwise", verdict="proven", why="equal")
+
+    begun: list[object] = []
+
+    def worker() -> object:
+        begun.append(SimpleNamespace(close=lambda: closed.append("closed")))
+        return begun[-1]
+
+    nothing: Any = SimpleNamespace(worker=worker)
+    monkeypatch.setattr(Prover, "_checks", checks)
+    claim = Prover(nothing, TRAITS, seed=3).prove(NAIVE, Rung.BITWISE)
+    assert (claim.verdict, len(begun), len(closed)) == (verdict, runs, runs)
+    assert [each.name for each in claim.checks] == ["start", "bitwise"]
+    assert claim.checks[-1].why == ("equal" if verdict == "proven" else "It ended.")
 
 
 def test_a_rounding_technique_that_claims_bitwise_is_refuted(prover: Prover) -> None:

@@ -16,7 +16,7 @@ from hasten.records.plan import NAIVE, Plan
 from hasten.records.verdict import Comparison
 from hasten.stats.paired import FEWEST_TURNS
 from hasten.tune import rivals as room
-from hasten.tune.rivals import Rivals, Terms
+from hasten.tune.rivals import IncumbentFailure, Rivals, Terms
 from quick import fork_all
 from specimens import make_comparison
 
@@ -211,9 +211,33 @@ def test_an_incumbent_that_falls_back_when_it_is_begun_again_is_beaten_by_nobody
     rivals.part(won=True)
     rivals.end()
     rivals._take_turns = not fits_beside
-    with pytest.raises(WorkerFailure, match="did not run again as it had: c: fell back"):
+    with pytest.raises(IncumbentFailure, match="did not run again as it had: c: fell back"):
         rivals.meet(FLAKY, OTHER, TERMS)
     assert device.living() == []
+    assert device.begun(FLAKY) == (3 if fits_beside else 2), "once more, where that costs little"
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_an_incumbent_that_dies_as_it_begins_is_begun_once_more(
+    make_device: Any, deaths: int
+) -> None:
+    device = make_device(1000)
+    fits, left = device.arms, [CRASHED] * deaths
+
+    def arms(plan: Plan, **_: object) -> list[Arm]:
+        if plan == NAIVE and left:
+            raise WorkerFailure(left.pop())
+        return fits(plan)
+
+    device.arms = arms
+    rivals = rivals_on(device)
+    if deaths == 1:
+        assert rivals.meet(NAIVE, RIVAL, TERMS).comparison is not None
+        assert len(device.living()) == 2
+    else:
+        with pytest.raises(IncumbentFailure, match="signal 9"):
+            rivals.meet(NAIVE, RIVAL, TERMS)
+        assert device.arms_made == []
 
 
 def test_a_rival_that_dies_is_its_own_fault(make_device: Any) -> None:
@@ -229,8 +253,9 @@ def test_a_rival_that_dies_is_its_own_fault(make_device: Any) -> None:
         return [made]
 
     device.arms = arms
-    with pytest.raises(WorkerFailure, match="signal 9"):
+    with pytest.raises(WorkerFailure, match="signal 9") as caught:
         rivals.meet(NAIVE, OTHER, TERMS)
+    assert not isinstance(caught.value, IncumbentFailure)
     assert device.living() == []
     assert device.begun(OTHER) == 1, "it is not tried again"
 

@@ -1,12 +1,17 @@
 """The ratchet, with arms that only pretend: what is tried, on what, and how often."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from hasten.errors import HastenError
+from hasten.measure.messages import Failed
 from hasten.records.finding import Finding
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.trial import Outcome
+from hasten.records.verdict import Comparison
+from hasten.tune import rivals
 from hasten.tune import search as searching
 from hasten.tune.search import MOST_TRIES
 from pretended_world import MakeWorld, by_parts, finding, offer, rows
@@ -38,6 +43,37 @@ def test_what_is_not_faster_is_not_kept(world: MakeWorld) -> None:
 def test_noise_is_told_without_figures_that_tell_nothing(low: float, high: float, why: str) -> None:
     noisy = replace(make_comparison(), low=low, high=high, decision="undecided")
     assert searching._not_faster(noisy) == ("no_verdict", why)
+
+
+def test_a_candidate_beside_which_the_best_plan_fails_has_not_failed(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise rivals.IncumbentFailure(Failed(kind="crashed", what="It ended.", detail="trace"))
+
+    monkeypatch.setattr(rivals.Rivals, "meet", fail)
+    (trial,) = world(speed=by_parts()).search(offer("a")).trials
+    assert (trial.outcome, trial.why) == (
+        "no_verdict",
+        "the best plan so far failed beside it: It ended.",
+    )
+    assert trial.detail == "trace"
+
+
+def test_all_chances_to_win_by_luck_share_the_error(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part may be tried twice, and what brings others without them too."""
+    asked: list[float] = []
+    here = world(speed=by_parts())
+
+    def compare(*arms: Any, confidence: float, **settings: Any) -> Comparison:
+        asked.append(confidence)
+        return here.compare(*arms, **settings)
+
+    monkeypatch.setattr(rivals, "compare", compare)
+    here.search(replace(offer("a"), parts=({}, {"b": 1})), offer("c"))
+    assert asked == [pytest.approx(1 - 0.01 / (3 * MOST_TRIES))] * 3
 
 
 def test_what_is_faster_and_another_training_is_not_kept(world: MakeWorld) -> None:

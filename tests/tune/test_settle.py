@@ -21,7 +21,7 @@ from hasten.tune.course import Course
 from hasten.tune.journal import JOURNAL, Journal, Learnt
 from hasten.tune.settle import Settled, Settler
 from hasten.tune.spending import Stopwatch
-from specimens import CONFIRMATION, NUMERICS, PROVEN, SPEED
+from specimens import CONFIRMATION, CONTROL, NUMERICS, PROVEN, SPEED
 from tunings import CURVES, PARITY
 
 RUNGS = {"loader": Rung.BITWISE, "fused": Rung.ROUNDING, "half": Rung.PARITY}
@@ -101,7 +101,7 @@ def settle(
             watch=Stopwatch(),
             course=Course(lambda doing: phases.append(doing.phase)),
             journal=Journal(tmp_path, Stopwatch()),
-            learnt=learnt or Learnt(),
+            learnt=Learnt() if learnt is None else learnt,
         )
         return settler.settle(Plan(parts={name: {} for name in parts}), worth, curves)
 
@@ -218,6 +218,17 @@ def test_what_is_judged_and_weighed_is_written_down_at_once(settle: Settle, tmp_
     ]
 
 
+def test_what_is_judged_and_weighed_is_known_to_the_search_that_may_follow(settle: Settle) -> None:
+    """As it does where a recipe no longer holds: then the same plan may win again."""
+    learnt, plan = Learnt(), Plan(parts={"loader": {}, "fused": {}})
+    first = settle("loader", "fused", learnt=learnt)
+    assert learnt.claim_of(plan) == first.numerics
+    assert list(learnt.worth_of(plan)) == ["loader", "fused"]
+    assert len(learnt.judged) == 1
+    settle("loader", "fused", learnt=learnt)
+    assert len(learnt.judged) == 1, "not judged twice"
+
+
 def test_each_phase_is_told(settle: Settle, phases: list[Phase | None]) -> None:
     settle("loader", "half")
     assert phases == ["proving", "settling", "confirming"]
@@ -270,7 +281,7 @@ def test_a_plan_is_held_to_what_it_was_made_for(
         dropped={},
     )
     earlier = replace(PROVEN, plan=Plan(), aim=aim)
-    again = proven_again(earlier, CONFIRMATION.pairs[0], settled, Spent())
+    again = proven_again(earlier, CONTROL, settled, Spent())
     assert (again is not None) is holds
     outcome, _, _ = conclude((), CONFIRMATION, settled.speed, NUMERICS, memory, aim)
     assert (outcome == "recipe") is holds
