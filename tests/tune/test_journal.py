@@ -69,14 +69,16 @@ def test_what_an_ended_tuning_has_learnt_is_known_beside_what_a_stopped_one_has(
 def test_what_settling_has_learnt_is_known_by_its_plan(stopped: Path) -> None:
     plan = LATER.plan
     worth = Worth(technique="batched_loader", ratio=1.5, low=1.4, high=1.6)
+    failed = msgspec.structs.replace(worth, technique="compile", failure="It ended.")
     pairs = [PairTrained(plan=plan, steps=PARITY.steps, pair=each) for each in PARITY.pairs]
     with Journal(stopped, Stopwatch()) as journal:
         journal.begin(SUBJECT)
-        for record in (PartWeighed(plan=plan, worth=worth), *pairs):
+        weighed = (PartWeighed(plan=plan, worth=each) for each in (worth, failed))
+        for record in (*weighed, *pairs):
             journal.note(record)
         journal.note(PlanJudged(plan=plan, claim=NUMERICS))
     learnt = begun(stopped)
-    assert learnt.worth_of(plan) == {"batched_loader": worth}
+    assert learnt.worth_of(plan) == {"batched_loader": worth}, "one that failed is weighed again"
     assert learnt.pairs_of(plan) == pairs
     assert learnt.claim_of(plan) == NUMERICS
     assert (learnt.worth_of(Plan()), learnt.pairs_of(Plan()), learnt.claim_of(Plan())) == (

@@ -1,6 +1,7 @@
 """A search that memory bounds, or is for."""
 
 import pytest
+from msgspec.structs import replace
 
 from hasten.errors import HastenError
 from hasten.measure.messages import Failed
@@ -45,3 +46,17 @@ def test_a_peak_that_cannot_be_measured_is_an_error_in_words(world: MakeWorld) -
     here = world(speed=by_parts(), size=fail, aim=Aim(goal="memory"))
     with pytest.raises(HastenError, match="The training raised: no"):
         here.search(offer("a"))
+
+
+def test_what_is_no_smaller_may_still_be_faster(world: MakeWorld) -> None:
+    both = replace(offer("both"), answers=("memory-peak", "slow"))
+    speed = by_parts(both=1.5, recompute=0.9)
+    here = world(speed=speed, size=smaller_by(recompute=40), aim=limited(70))
+    search = here.search(both, offer("recompute", "memory-peak"))
+    assert rows(search) == [("both", "not_smaller"), ("recompute", "kept"), ("both", "kept")]
+    again = here.search(
+        both,
+        offer("recompute", "memory-peak"),
+        known={each.key(): each for each in search.trials if each.outcome == "not_smaller"},
+    )
+    assert rows(again) == rows(search)
