@@ -25,13 +25,14 @@ class PretendedArm:
 
 
 class PretendedLab:
-    def __init__(self, fails_without: str = "") -> None:
+    def __init__(self, fails_without: str = "", times: int = 2) -> None:
         self.started: list[str] = []
-        self.fails_without = fails_without
+        self.fails_without, self.times = fails_without, times
 
     def arms(self, plan: Plan, *, anew: bool) -> list[PretendedArm]:
         self.started.append(str(plan))
-        if self.fails_without and self.fails_without not in plan.parts:
+        if self.fails_without and self.fails_without not in plan.parts and self.times:
+            self.times -= 1
             raise WorkerFailure(Failed(kind="crashed", what="It died."))
         return [PretendedArm(plan)]
 
@@ -68,7 +69,11 @@ def test_a_part_without_which_it_fails_is_said_to_and_the_others_go_on() -> None
     found = run(lab)
     assert found["b"].failure == "It died."
     assert (found["a"].ratio, found["c"].failure) == (2.0, "")
-    assert lab.started.count("a + b + c") == 2, "begun anew after the failure"
+    assert lab.started.count("a + b + c") == 3, "begun anew after each failure"
+
+
+def test_a_process_that_dies_once_is_begun_once_more() -> None:
+    assert run(PretendedLab(fails_without="b", times=1)) == run(PretendedLab())
 
 
 def test_what_was_weighed_before_a_stop_is_not_weighed_again() -> None:

@@ -144,9 +144,11 @@ def test_a_process_that_ends_once_costs_its_pair_and_no_more_than_that() -> None
 
 def test_a_control_that_ends_leaves_those_before_it() -> None:
     crashed = Failed(kind="crashed", what="It ended.")
-    lab: Any = PretendingLab(make_comparison(1.3), crashed)
+    lab: Any = PretendingLab(make_comparison(1.3), crashed, crashed)
     assert [each.ratio for each in measure_noise(lab, NAIVE, print).runs] == [1.3]
-    nothing: Any = PretendingLab(crashed)
+    once: Any = PretendingLab(crashed, make_comparison(1.01))
+    assert [each.ratio for each in measure_noise(once, NAIVE, print).runs] == [1.01]
+    nothing: Any = PretendingLab(crashed, crashed)
     with pytest.raises(HastenError, match="It ended"):
         measure_noise(nothing, NAIVE, print)
 
@@ -167,6 +169,19 @@ def test_what_lowers_the_peak_by_next_to_nothing_is_not_smaller(
     claim = claim_memory(lab, FUSED, Aim(goal=goal, memory_bytes=allowed))
     assert claim is not None
     assert claim.verdict == verdict
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_peak_is_measured_once_more_where_its_process_dies(deaths: int) -> None:
+    left = [Failed(kind="crashed", what="It ended.")] * deaths
+
+    def peak(plan: Plan, anew: bool) -> int:
+        if left:
+            raise WorkerFailure(left.pop())
+        return 1000 if plan == NAIVE else 500
+
+    lab: Any = SimpleNamespace(peak=peak)
+    assert (claim_memory(lab, FUSED, Aim(goal="memory")) is not None) == (deaths == 1)
 
 
 @pytest.mark.parametrize(

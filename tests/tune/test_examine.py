@@ -84,7 +84,9 @@ def test_where_all_are_it_is_said_and_no_later_tuning_goes_by_it(examined: Any) 
     )
     assert not seen.is_noted
     evidence = replace(PROVEN, diagnosed=(seen.diagnosed,))
-    assert Learnt().on_top_of(evidence).diagnosed == {}
+    learnt = Learnt()
+    learnt.go_on_from(evidence)
+    assert learnt.diagnosed == {}
 
 
 def test_nothing_to_gain_is_not_said_of_a_machine_that_was_too_busy_to_look() -> None:

@@ -59,7 +59,8 @@ def test_what_an_ended_tuning_has_learnt_is_known_beside_what_a_stopped_one_has(
     with Journal(stopped, Stopwatch()) as journal:
         journal.begin(SUBJECT)
         journal.note(ran)
-    learnt = begun(stopped).on_top_of(ended)
+    learnt = begun(stopped)
+    learnt.go_on_from(ended)
     assert learnt.trials[late.key()] == ran, "it was run since"
     assert learnt.trials.keys() == {TRIAL.key(), ran.key(), untried.key()}
     assert learnt.tried() == 2

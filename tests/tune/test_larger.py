@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from hasten.errors import HastenError
 from hasten.flow import tune
 from hasten.measure.lab import Lab
+from hasten.measure.messages import Failed
 from hasten.records.applied import Applied
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.recipe import read_recipe
@@ -25,6 +26,7 @@ from hasten.tune import larger, rivals
 from hasten.tune.arms import find_arms
 from hasten.tune.journal import Journal, Learnt
 from hasten.tune.larger import EXPLORED, PROVEN, TECHNIQUE, LargerBatch
+from hasten.tune.rivals import IncumbentFailure
 from hasten.tune.spending import Stopwatch
 from hasten.tune.target import Goal, claim_time
 from quick import shorten
@@ -196,6 +198,22 @@ def test_a_training_that_fails_is_a_row_and_known_rows_are_not_run_again(
     broken.lab.close_workers()
     broken.lab.task = "nothing:to_train"
     assert broken.run(offer, known={each.key(): each for each in broken.noted}) == rows
+
+
+@pytest.mark.usefixtures("pretended")
+def test_where_its_own_batch_fails_no_larger_one_has_failed(
+    tried: Callable[[str], Tried], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise IncumbentFailure(Failed(kind="crashed", what="It ended."))
+
+    monkeypatch.setattr(rivals.Rivals, "meet", fail)
+    here = tried("tiny_steps")
+    rows = here.run()
+    assert {(each.outcome, each.why) for each in rows.values()} == {
+        ("no_verdict", "what it was compared with failed: It ended.")
+    }
+    assert here.noted == [], "another tuning tries them"
 
 
 def test_a_step_that_takes_more_than_is_allowed_is_not_trained(

@@ -108,6 +108,32 @@ def test_what_a_process_that_is_timed_begins_with_is_held_to_the_naive_start(lab
     assert (wrong.name, wrong.verdict) == ("start", "refuted")
 
 
+@pytest.mark.parametrize(("deaths", "verdict"), [(1, "proven"), (2, "not_proven")])
+def test_a_process_that_dies_as_it_draws_or_resumes_is_begun_once_more(
+    prover: Prover, monkeypatch: pytest.MonkeyPatch, deaths: int, verdict: str
+) -> None:
+    left: list[Failed] = []
+
+    def dying(real: Any) -> Any:
+        def call(*given: Any, **settings: Any) -> Any:
+            if left:
+                raise WorkerFailure(left.pop())
+            return real(*given, **settings)
+
+        return call
+
+    drawn = Check(name="randomness", verdict="proven", why="equal")
+    monkeypatch.setattr(Prover, "_check_randomness", dying(lambda *_: drawn))
+    monkeypatch.setattr(Prover, "_train", dying(Prover._train))
+    monkeypatch.setattr(prover, "_draws", True)
+    left[:] = [Failed(kind="crashed", what="It ended.")] * deaths
+    claim = _prove(prover, "fused_optimizer", Rung.ROUNDING)
+    assert claim.verdict == verdict
+    assert (claim.checks[-1] == drawn) == (deaths == 1)
+    left[:] = [Failed(kind="crashed", what="It ended.")] * deaths
+    assert prover.prove_resuming(NAIVE).verdict == verdict
+
+
 @pytest.mark.parametrize(
     ("kind", "deaths", "runs", "verdict"),
     [

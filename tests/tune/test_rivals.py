@@ -214,7 +214,65 @@ def test_an_incumbent_that_falls_back_when_it_is_begun_again_is_beaten_by_nobody
     with pytest.raises(IncumbentFailure, match="did not run again as it had: c: fell back"):
         rivals.meet(FLAKY, OTHER, TERMS)
     assert device.living() == []
-    assert device.begun(FLAKY) == (3 if fits_beside else 2), "once more, where that costs little"
+    assert device.begun(FLAKY) == 2, "a process that has not died is not begun once more"
+
+
+def test_an_incumbent_that_falls_back_for_want_of_memory_beside_takes_turns(
+    make_device: Any,
+) -> None:
+    device = make_device(150, falls_back=True)
+    met = rivals_on(device).meet(RIVAL, OTHER, TERMS)
+    assert met.comparison is not None
+    assert device.in_turns == 1
+
+
+@pytest.mark.parametrize("kind", ["hung", "error"])
+def test_an_incumbent_that_does_not_begin_is_waited_for_once(make_device: Any, kind: Any) -> None:
+    device = make_device(1000)
+    limits: list[object] = []
+
+    def arms(plan: Plan, *, limit_s: float, **_: object) -> list[Arm]:
+        limits.append(limit_s)
+        raise WorkerFailure(Failed(kind=kind, what="no"))
+
+    device.arms = arms
+    with pytest.raises(IncumbentFailure):
+        rivals_on(device).meet(NAIVE, RIVAL, TERMS)
+    assert limits == [TERMS.warm_limit_s]
+
+
+def test_an_incumbent_that_hangs_is_no_fault_of_its_rival(
+    make_device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed for it."""
+
+    def compare(a: Arm, b: Arm, **_: object) -> None:
+        a.state = "dead"
+        raise WorkerFailure(Failed(kind="hung", what="no answer"))
+
+    device = make_device(1000)
+    monkeypatch.setattr(room, "compare", compare)
+    with pytest.raises(IncumbentFailure, match="no answer"):
+        rivals_on(device).meet(NAIVE, RIVAL, TERMS)
+    assert device.living() == []
+
+
+@pytest.mark.parametrize("dies", [NAIVE, RIVAL])
+def test_who_dies_in_its_turn_is_whose_fault_it_is(make_device: Any, dies: Plan) -> None:
+    device = make_device(1000)
+
+    def in_turns(start: Any, a: Plan, b: Plan, **_: object) -> None:
+        for plan in (b, a) if dies == NAIVE else (a, b):
+            start(plan).close()
+        raise WorkerFailure(CRASHED)
+
+    room.compare_in_turns = in_turns  # type: ignore[assignment]  # which the fixture takes back
+    rivals = rivals_on(device)
+    rivals._take_turns = True
+    with pytest.raises(WorkerFailure) as caught:
+        rivals.meet(NAIVE, RIVAL, TERMS)
+    assert isinstance(caught.value, IncumbentFailure) == (dies == NAIVE)
+    assert device.begun(dies) == (2 if dies == NAIVE else 1), "once more"
 
 
 @pytest.mark.parametrize("deaths", [1, 2])

@@ -51,13 +51,19 @@ def test_a_candidate_beside_which_the_best_plan_fails_has_not_failed(
     def fail(*_: object) -> None:
         raise rivals.IncumbentFailure(Failed(kind="crashed", what="It ended.", detail="trace"))
 
-    monkeypatch.setattr(rivals.Rivals, "meet", fail)
-    (trial,) = world(speed=by_parts()).search(offer("a")).trials
+    here = world(speed=by_parts(a=1.5))
+    with monkeypatch.context() as failing:
+        failing.setattr(rivals.Rivals, "meet", fail)
+        (trial,) = here.search(offer("a")).trials
     assert (trial.outcome, trial.why) == (
         "no_verdict",
-        "the best plan so far failed beside it: It ended.",
+        "what it was compared with failed: It ended.",
     )
     assert trial.detail == "trace"
+    assert not trial.tells()
+    later = here.search(offer("a"), known={trial.key(): trial})
+    assert rows(later) == [("a", "kept")], "another search tries it"
+    assert here.notes[-1] is later.trials[0]
 
 
 def test_all_chances_to_win_by_luck_share_the_error(

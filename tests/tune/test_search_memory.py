@@ -1,5 +1,7 @@
 """A search that memory bounds, or is for."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -8,7 +10,9 @@ from hasten.measure.messages import Failed
 from hasten.measure.worker import WorkerFailure
 from hasten.records.plan import Plan
 from hasten.records.tuning import Aim
+from hasten.tune.rivals import IncumbentFailure, Meeting, Rivals
 from pretended_world import MakeWorld, by_parts, limited, offer, rows, smaller_by
+from specimens import make_comparison
 
 SLOW = by_parts(pieces=0.8, recompute=0.9, fused=1.5)
 
@@ -46,6 +50,38 @@ def test_a_peak_that_cannot_be_measured_is_an_error_in_words(world: MakeWorld) -
     here = world(speed=by_parts(), size=fail, aim=Aim(goal="memory"))
     with pytest.raises(HastenError, match="The training raised: no"):
         here.search(offer("a"))
+
+
+def test_what_kills_the_best_plan_leaves_others_their_turn(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that has the kernel kill it for want of memory."""
+    here = world(speed=by_parts(), size=smaller_by(a=40, b=40), aim=Aim(goal="memory"))
+
+    def meet(self: object, incumbent: Plan, rival: Plan, terms: object) -> Meeting:
+        if "b" in rival.parts:
+            raise IncumbentFailure(Failed(kind="crashed", what="It ended."))
+        return Meeting(make_comparison(), ())
+
+    monkeypatch.setattr(Rivals, "meet", meet)
+    search = here.search(offer("b", "memory-peak"), offer("a", "memory-peak"))
+    assert rows(search) == [("b", "no_verdict"), ("a", "kept"), ("b", "no_verdict")]
+
+
+def test_what_was_found_for_one_aim_is_not_taken_for_the_other_after_a_stop(
+    world: MakeWorld,
+) -> None:
+    both = replace(offer("both"), answers=("slow", "memory-peak"))
+    settings: Any = {"speed": by_parts(both=1.5), "size": smaller_by(both=1), "aim": limited(99)}
+    here = world(**settings)
+    whole = here.search(both)
+    assert rows(whole) == [("both", "not_smaller"), ("both", "kept")]
+    for stopped_after in (1, 2):
+        known = {each.key(): each for each in here.notes[:stopped_after]}
+        again = world(**settings)
+        assert rows(again.search(both, known=known)) == rows(whole)
+        noted = [*here.notes[:stopped_after], *again.notes]
+        assert [each.outcome for each in noted] == ["not_smaller", "kept"], "each of them once"
 
 
 def test_what_is_no_smaller_may_still_be_faster(world: MakeWorld) -> None:

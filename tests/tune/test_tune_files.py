@@ -311,13 +311,35 @@ def test_evidence_that_cannot_be_written_leaves_no_recipe(
     assert written(out) == set()
 
 
-def test_a_full_disk_costs_no_earlier_recipe(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+LATER = msgspec.structs.replace(PROVEN, created="2030-01-01T00:00:00+00:00")
+
+
+def written_but(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = files.write_atomically
+
+    def write(path: Path, content: bytes) -> None:
+        if path.name == name:
+            raise OSError(28, "No space left on device")
+        real(path, content)
+
+    monkeypatch.setattr(files, "write_atomically", write)
+
+
+@pytest.mark.parametrize("full_at", [PREVIOUS, PREVIOUS_EVIDENCE, EVIDENCE, SCHEMA, RECIPE])
+def test_a_full_disk_costs_no_earlier_recipe_and_not_its_evidence(
+    out: Path, monkeypatch: pytest.MonkeyPatch, full_at: str
+) -> None:
     write_outcome(out, PROVEN, SCHEMA_BYTES)
-    before = {each.name: each.read_bytes() for each in out.iterdir()}
-    fill_disk(monkeypatch)
-    with pytest.raises(HastenError, match="No space left on device"):
-        write_outcome(out, UNPROVEN, SCHEMA_BYTES)
-    assert {each.name: each.read_bytes() for each in out.iterdir()} == before
+    recipe, evidence = (out / RECIPE).read_bytes(), (out / EVIDENCE).read_bytes()
+    with monkeypatch.context() as context:
+        written_but(full_at, context)
+        with pytest.raises(HastenError, match="No space left on device"):
+            write_outcome(out, LATER, SCHEMA_BYTES)
+    assert (out / RECIPE).read_bytes() == recipe
+    assert evidence in [each.read_bytes() for each in out.iterdir()]
+    write_outcome(out, LATER, SCHEMA_BYTES)  # as the journal leads to again
+    assert (out / PREVIOUS).read_bytes() == recipe
+    assert (out / PREVIOUS_EVIDENCE).read_bytes() == evidence
 
 
 def test_the_recipe_is_written_after_its_evidence_and_before_anything_is_rendered(

@@ -37,12 +37,12 @@ SHORT = replace(
 
 
 @pytest.mark.parametrize(
-    ("stopped_since", "spent_s"),
-    [(False, 60.0), (True, 0.0)],
-    ids=["never", "its journal has what that was, and more"],
+    ("spent_since_s", "spent_s"),
+    [(None, 60.0), (70.0, 0.0), (0.0, 60.0)],
+    ids=["not stopped since", "its journal has what that was", "stopped as it proved the recipe"],
 )
 def test_what_more_minutes_go_on_from_is_part_of_what_was_spent(
-    stopped_since: bool, spent_s: float, monkeypatch: pytest.MonkeyPatch
+    spent_since_s: float | None, spent_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "earlier_tuning", lambda *_: SHORT)
     notes: list[str] = []
@@ -50,7 +50,10 @@ def test_what_more_minutes_go_on_from_is_part_of_what_was_spent(
     tuning._out, tuning._subject, tuning._minutes = "out", None, 2.0
     tuning._watch, tuning._note = Stopwatch(), notes.append
     since = make_trial("fused_optimizer", "not_faster")
-    tuning._learnt = Learnt(trials={since.key(): since} if stopped_since else {})
+    tuning._learnt = Learnt(
+        trials={since.key(): since} if spent_since_s else {},
+        spent=Spent(search_s=spent_since_s or 0.0),
+    )
     assert tuning.prove_again() is None
     assert tuning._watch.spent().search_s == spent_s
-    assert notes == [f"going on from what is in out; trials taken over: {1 + stopped_since}"]
+    assert notes == [f"going on from what is in out; trials taken over: {1 + bool(spent_since_s)}"]

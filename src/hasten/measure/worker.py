@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Self, TypeVar
@@ -28,6 +29,7 @@ STACK_LINES = 60
 STACKS_S = 1.0
 """Writing them takes milliseconds; one that cannot even do that is not waited for."""
 R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
 
 
 class WorkerFailure(Exception):  # noqa: N818  # expected in a trial, and recorded as a row
@@ -42,6 +44,16 @@ class WorkerFailure(Exception):  # noqa: N818  # expected in a trial, and record
 
     def as_error(self) -> HastenError:
         return HastenError(self.failed.what, fix=self.failed.fix, detail=self.failed.detail)
+
+
+def once_more(work: Callable[[], T]) -> T:
+    """Where a process died in it: that may be the machine's fault, and not come again."""
+    try:
+        return work()
+    except WorkerFailure as failure:
+        if failure.failed.kind != "crashed":
+            raise
+    return work()
 
 
 class Worker:

@@ -28,6 +28,8 @@ Outcome = Literal[
 ]
 
 
+MEMORY_PEAK = "memory-peak"
+"""The code of the finding that costs no time."""
 UNTRIED: tuple[Outcome, ...] = ("not_tried", "below_noise", "out_of_time")
 """Nothing was run, or nothing that could be timed."""
 
@@ -92,6 +94,10 @@ class Candidate(Record, frozen=True, kw_only=True):
         name = self.key() if settings and self.part else self.technique
         return f"{name} with {', '.join(self.along)}" if self.along else name
 
+    def is_for_memory(self) -> bool:
+        """It is to make the peak lower, and not the training faster."""
+        return self.finding == MEMORY_PEAK
+
     def key(self) -> str:
         """The same for the same change, whatever it is an answer to and brings along."""
         settings = ", ".join(f"{name}={value!r}" for name, value in sorted(self.part.items()))
@@ -118,6 +124,13 @@ class Trial(Record, frozen=True, kw_only=True):
         """Of a change to a plan: the same in another search."""
         return trial_key(self.on, self.candidate)
 
+    def tells(self) -> bool:
+        """Something of the change, which another search need not ask again: it was run, and so was
+        what it was held against."""
+        is_void = self.outcome == "no_verdict" and self.comparison is None
+        return self.outcome not in UNTRIED and not is_void
+
 
 def trial_key(on: Plan, candidate: Candidate) -> str:
-    return f"{on.parts} + {candidate.key()} + {candidate.along}"
+    aim = " for memory" if candidate.is_for_memory() else ""
+    return f"{on.parts} + {candidate.key()} + {candidate.along}{aim}"

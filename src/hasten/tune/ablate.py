@@ -1,10 +1,11 @@
 """What is each part of a plan worth, in place? The whole plan against itself without the part."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from hasten.measure.compare import Arm, compare
 from hasten.measure.lab import Lab
-from hasten.measure.worker import WorkerFailure
+from hasten.measure.worker import WorkerFailure, once_more
 from hasten.records.plan import Plan
 from hasten.records.tuning import Worth
 from hasten.records.verdict import Comparison
@@ -24,27 +25,42 @@ def ablate(
     worth both. Each is noted as it is found."""
     if len(plan.parts) < 2:
         return ()  # what one part alone is worth is what the plan is worth
-    found = []
-    whole: Arm | None = None
+    found: list[Worth] = []
+    weighing = Weighing(lab, plan)
     for number, name in enumerate(plan.parts, 1):
         if name in known:
             found.append(known[name])
             continue
         tell(f"measuring what {name} is worth in place ({number} of {len(plan.parts)})")
         try:
-            if whole is None:
-                (whole,) = lab.arms(plan, anew=False)
-            (less,) = lab.arms(plan.without(name), anew=False)
-            found.append(_worth(name, less, compare(less, whole, seed=number, limit_s=EACH_S)))
-            less.worker.close()
+            found.append(once_more(partial(weighing.weigh, name, seed=number)))
         except WorkerFailure as failure:
             why = failure.in_a_line()
             found.append(Worth(technique=name, ratio=1.0, low=1.0, high=1.0, failure=why))
-            lab.close_workers()  # either may be the one that failed
-            whole = None
         note(found[-1])
     lab.close_workers()
     return tuple(found)
+
+
+class Weighing:
+    """The whole plan's process stays for all of its parts."""
+
+    def __init__(self, lab: Lab, plan: Plan) -> None:
+        self._lab, self._plan = lab, plan
+        self._whole: Arm | None = None
+
+    def weigh(self, name: str, seed: int) -> Worth:
+        try:
+            if self._whole is None:
+                (self._whole,) = self._lab.arms(self._plan, anew=False)
+            (less,) = self._lab.arms(self._plan.without(name), anew=False)
+            comparison = compare(less, self._whole, seed=seed, limit_s=EACH_S)
+        except WorkerFailure:
+            self._lab.close_workers()  # either may be the one that failed
+            self._whole = None
+            raise
+        less.worker.close()
+        return _worth(name, less, comparison)
 
 
 def _worth(name: str, less: Arm, comparison: Comparison) -> Worth:

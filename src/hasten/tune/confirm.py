@@ -2,10 +2,11 @@
 
 import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from hasten.measure.compare import LOOKS_S
 from hasten.measure.lab import Lab, Subject
-from hasten.measure.worker import WorkerFailure
+from hasten.measure.worker import WorkerFailure, once_more
 from hasten.records.applied import Applied
 from hasten.records.plan import NAIVE, Plan
 from hasten.records.recipe import Confirmation
@@ -35,8 +36,9 @@ def measure_noise(lab: Lab, plan: Plan | Subject, tell: Callable[[str], None]) -
         for number in range(3):
             more = " once more: it was large" if number else ""
             tell(f"measuring the noise of this machine{more} ({plan} against itself)")
-            control = lab.compare(plan, plan, seed=lab.seed + number, limit_s=CONTROL_S)
-            found.append(control.comparison)
+            seed = lab.seed + number
+            run = partial(lab.compare, plan, plan, seed=seed, limit_s=CONTROL_S)
+            found.append(once_more(run).comparison)
             if found[0].apart() <= UNUSUAL:
                 break
     except WorkerFailure as failure:
@@ -111,9 +113,10 @@ def claim_memory(lab: Lab, plan: Plan, aim: Aim) -> MemoryClaim | None:
     if not aim.minds_memory():
         return None
     try:
-        before, after = (lab.peak(each, anew=True) for each in (NAIVE, plan))
+        peaks = [once_more(partial(lab.peak, each, anew=True)) for each in (NAIVE, plan)]
     except WorkerFailure:
         return None
+    before, after = peaks
     fits = aim.memory_bytes is None or after <= aim.memory_bytes
     lower = after <= SMALLER * before or (aim.goal == "speed" and fits)
     return MemoryClaim(

@@ -7,6 +7,7 @@ far from that.
 
 import statistics
 from collections.abc import Callable
+from functools import partial
 
 from hasten.diagnose.diagnose import diagnose
 from hasten.measure.lab import Lab
@@ -89,13 +90,13 @@ class Examiner:
 
     def _profile(self, plan: Plan, row_s: float) -> ProfileParts:
         """The quickest of as many as it takes."""
-        best = self._lab.profile(plan, self._tell, ceilings=self._ceilings)
+        profile = partial(self._lab.profile, plan, self._tell, ceilings=self._ceilings)
+        best = profile()
         for _ in range(MOST_PROFILES - 1):
             if not _disturbance(best, row_s):
                 break
             self._tell("measuring that once more: something else kept the machine busy")
-            again = self._lab.profile(plan, self._tell, ceilings=self._ceilings)
-            best = min(best, again, key=lambda each: each.measurement.step_s())
+            best = min(best, profile(), key=lambda each: each.measurement.step_s())
         return best
 
     def _code_of(self, parts: ProfileParts) -> tuple[CodeCost, ...]:

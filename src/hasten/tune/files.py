@@ -56,26 +56,30 @@ def write_outcome(
         kept = _keep_aside(folder, evidence) if recipe.exists() else ""
         content = to_json(evidence)
         write_atomically(folder / EVIDENCE, content)
-        for name in (RECIPE, PAGE, MARKDOWN):
+        for name in (PAGE, MARKDOWN):
             (folder / name).unlink(missing_ok=True)
-        if kept:
-            note(kept)
-        if evidence.outcome == "recipe":
+        if evidence.outcome != "recipe":
+            recipe.unlink(missing_ok=True)
+        else:
             write_atomically(folder / SCHEMA, msgspec.json.format(schema, indent=1))
             text = recipe_text(make_recipe(evidence, hashlib.sha256(content).hexdigest()))
             write_atomically(recipe, text.encode())
+        if kept:
+            note(kept)
 
 
 def _keep_aside(folder: Path, evidence: Evidence) -> str:
     """As copies, so that nothing is lost if the disk is full. Says what a user would miss."""
-    recipe, aside = folder / RECIPE, folder / PREVIOUS
+    recipe, aside, before = folder / RECIPE, folder / PREVIOUS, folder / EVIDENCE
+    content = before.read_bytes() if before.exists() else b""
     try:
-        other = read_recipe(recipe).task
+        read = read_recipe(recipe)
+        other, is_its_own = read.task, read.evidence_sha256 == hashlib.sha256(content).hexdigest()
     except HastenError:
-        other = "what cannot be read"
+        other, is_its_own = "what cannot be read", bool(content)
     write_atomically(aside, recipe.read_bytes())
-    if (folder / EVIDENCE).exists():
-        write_atomically(folder / PREVIOUS_EVIDENCE, (folder / EVIDENCE).read_bytes())
+    if is_its_own:
+        write_atomically(folder / PREVIOUS_EVIDENCE, content)
     if other != evidence.task:
         return f"{recipe} was of {other}: it is {aside} now"
     return "" if evidence.outcome == "recipe" else f"no recipe now; the earlier one is {aside}"

@@ -13,7 +13,7 @@ from hasten.host.lock import FileLock
 from hasten.records.plan import Plan
 from hasten.records.recipe import Evidence
 from hasten.records.record import Record, from_builtins
-from hasten.records.trial import UNTRIED, Trial
+from hasten.records.trial import Trial
 from hasten.records.tuning import (
     Diagnosed,
     PairTrained,
@@ -34,7 +34,7 @@ SUBJECT, SPENT, ENDED = "subject", "spent", "ended"
 Lesson = Trial | Diagnosed | PartWeighed | PairTrained | PlanJudged
 
 
-@dataclass(frozen=True)
+@dataclass
 class Learnt:
     """By an earlier tuning of the same subject, and by this one where it may ask again."""
 
@@ -47,14 +47,13 @@ class Learnt:
     judged: list[PlanJudged] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
 
-    def on_top_of(self, evidence: Evidence) -> "Learnt":
-        """And what a tuning before that had learnt, which came to its end."""
-        trials = {each.key(): each for each in evidence.trials}
-        sure = [each for each in evidence.diagnosed if not each.disturbed]
-        diagnosed = {str(each.plan.parts): each for each in sure}
-        return replace(
-            self, trials={**trials, **self.trials}, diagnosed={**diagnosed, **self.diagnosed}
-        )
+    def go_on_from(self, evidence: Evidence) -> None:
+        """What a tuning before that had learnt, which came to its end."""
+        for trial in evidence.trials:
+            self.trials.setdefault(trial.key(), trial)
+        for diagnosed in evidence.diagnosed:
+            if not diagnosed.disturbed:
+                self.diagnosed.setdefault(str(diagnosed.plan.parts), diagnosed)
 
     def take(self, lesson: Lesson) -> None:
         match lesson:
@@ -74,7 +73,7 @@ class Learnt:
         return replace(self, spent=Spent()) != Learnt()
 
     def tried(self) -> int:
-        return sum(each.outcome not in UNTRIED for each in self.trials.values())
+        return sum(each.tells() for each in self.trials.values())
 
     def worth_of(self, plan: Plan) -> dict[str, Worth]:
         """Of its parts, as far as they were weighed."""

@@ -23,7 +23,7 @@ from hasten.records.plan import NAIVE, Plan, RawPart
 from hasten.records.recipe import Evidence
 from hasten.records.record import Record
 from hasten.records.target import Allowed
-from hasten.records.trial import UNTRIED, Candidate, Offer, Outcome, Trial, trial_key
+from hasten.records.trial import Candidate, Offer, Outcome, Trial, trial_key
 from hasten.records.tuning import Aim
 from hasten.records.verdict import Comparison
 from hasten.report.text import interval, size
@@ -31,7 +31,7 @@ from hasten.stats.paired import CONFIDENCE
 from hasten.stats.target import CHECKPOINTS
 from hasten.tune.confirm import claim_speed, confirm
 from hasten.tune.journal import Journal, Learnt
-from hasten.tune.rivals import Meeting, Rivals, Terms
+from hasten.tune.rivals import IncumbentFailure, Meeting, Rivals, Terms
 from hasten.tune.target import NoVerdict, TargetTrainer, claim_time, failed
 
 TECHNIQUE = "batch_size"
@@ -122,7 +122,7 @@ class LargerBatch:
             known = self.known.get(trial_key(self.base, each))
             if offer.refusal is not None:
                 self._set(each, "not_tried", offer.refusal)
-            elif known is not None and known.outcome not in UNTRIED:
+            elif known is not None and known.tells():
                 self._rows[each.key()] = known
             else:
                 self._attempt(self._time, each)
@@ -140,7 +140,7 @@ class LargerBatch:
         row = self._rows.get(candidate.key())
         row = row or Trial(candidate=candidate, on=self.base, outcome=outcome, why=why)
         row = self._rows[candidate.key()] = replace(row, outcome=outcome, why=why, **more)
-        if outcome not in UNTRIED:
+        if row.tells():
             self.note(row)
 
     def _time(self, candidate: Candidate) -> None:
@@ -150,6 +150,9 @@ class LargerBatch:
         try:
             met = self._meet(plan)
             peak = self.lab.peak(plan) if self.memory_bytes is not None else None
+        except IncumbentFailure as failure:
+            why = f"what it was compared with failed: {failure.in_a_line()}"
+            raise NoVerdict("no_verdict", why) from failure
         except WorkerFailure as failure:
             raise failed(failure) from failure
         if (lost := met.fell_back()) is not None:

@@ -15,7 +15,7 @@ import msgspec
 from hasten.errors import HastenError
 from hasten.measure import messages
 from hasten.measure.lab import Lab
-from hasten.measure.worker import Worker, WorkerFailure
+from hasten.measure.worker import Worker, WorkerFailure, once_more
 from hasten.records.applied import fallback_in
 from hasten.records.parity import Parity, ParityFigure, SeedPair
 from hasten.records.plan import NAIVE, Plan, Rung
@@ -131,15 +131,16 @@ class ParityProver:
             pairs=tuple(self._pairs),
         )
 
-    def prove(self, tell: Callable[[str], None], *, again: bool = True) -> Check:
-        """``again`` where a process dies, from the seed that it was at: once may be the machine's
-        fault."""
-        try:
+    def prove(self, tell: Callable[[str], None]) -> Check:
+        """Where a process dies, it goes on from the seed that it was at."""
+
+        def train() -> Check:
             with self._lab.worker() as naive, self._lab.worker() as plan:
                 return self._prove(naive, plan, tell)
+
+        try:
+            return once_more(train)
         except WorkerFailure as failure:
-            if again and failure.failed.kind == "crashed":
-                return self.prove(tell, again=False)
             return _check("not_proven", failure.in_a_line())
 
     def _prove(self, naive: Worker, plan: Worker, tell: Callable[[str], None]) -> Check:

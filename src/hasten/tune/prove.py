@@ -7,7 +7,7 @@ from typing import Literal
 
 from hasten.measure import messages
 from hasten.measure.lab import Lab, Subject
-from hasten.measure.worker import Worker, WorkerFailure
+from hasten.measure.worker import Worker, WorkerFailure, once_more
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.traits import Reduction, Traits
 from hasten.records.trial import Offer
@@ -71,55 +71,48 @@ class Prover:
         is judged by itself; none of it where it is naive. ``state`` are digests of what another
         process of the plan, from the same seed, began with: then none is built for them.
         """
-        for _ in range(2):
-            claim, died = self._prove(plan, rung, glance, judged or plan, state)
-            if not died:  # once may be the machine's fault, and either side's
-                break
-        return claim
-
-    def _prove(
-        self,
-        plan: Plan | Subject,
-        rung: Rung,
-        glance: bool,
-        judged: Plan | Subject,
-        state: dict[str, str] | None,
-    ) -> tuple[NumericsClaim, bool]:
-        """With whether a process died in it. What the naive one has told by then is kept."""
         checks: list[Check] = []
-        died = False
-        worker = self._lab.worker()
+
+        def check_all() -> None:
+            """What the naive process has told by then is kept for another time."""
+            checks.clear()
+            worker = self._lab.worker()
+            try:
+                for check in self._checks(worker, plan, rung, glance, judged or plan, state):
+                    checks.append(check)
+                    if check.verdict != "proven":
+                        break
+            finally:
+                worker.close()
+
         try:
-            for check in self._checks(worker, plan, rung, glance, judged, state):
-                checks.append(check)
-                if check.verdict != "proven":
-                    break
+            once_more(check_all)
         except WorkerFailure as failure:
             checks.append(check_of(rung, "not_proven", failure.in_a_line()))
-            died = failure.failed.kind == "crashed"
-        finally:
-            worker.close()
         verdict = checks[-1].verdict if checks else "not_proven"
-        return NumericsClaim(rung=rung, verdict=verdict, checks=tuple(checks)), died
+        return NumericsClaim(rung=rung, verdict=verdict, checks=tuple(checks))
 
     def prove_resuming(self, plan: Plan) -> Check:
         """A training in several processes, each of which goes on from a checkpoint of the one
         before, against one that was never stopped."""
-        folder = tempfile.mkdtemp(dir=self._lab.folder)
         try:
-            whole = self._train(plan, f"{folder}/whole", RESUME_STEPS)
-            stops = stops_to_prove(whole.batches_per_epoch)
-            parts = [
-                self._train(plan, f"{folder}/parts", steps, resume=place > 0)
-                for place, steps in enumerate((*stops, RESUME_STEPS))
-            ]
-            if parts[-1].state == whole.state:
-                return check_resuming(stops, whole, parts, whole)
-            again = self._train(plan, f"{folder}/again", RESUME_STEPS)
-            return check_resuming(stops, whole, parts, again)
+            return once_more(lambda: self._resume(plan))
         except WorkerFailure as failure:
             why = failure.in_a_line()
             return Check(name="resume", verdict="not_proven", why=why)
+
+    def _resume(self, plan: Plan) -> Check:
+        folder = tempfile.mkdtemp(dir=self._lab.folder)
+        whole = self._train(plan, f"{folder}/whole", RESUME_STEPS)
+        stops = stops_to_prove(whole.batches_per_epoch)
+        parts = [
+            self._train(plan, f"{folder}/parts", steps, resume=place > 0)
+            for place, steps in enumerate((*stops, RESUME_STEPS))
+        ]
+        if parts[-1].state == whole.state:
+            return check_resuming(stops, whole, parts, whole)
+        again = self._train(plan, f"{folder}/again", RESUME_STEPS)
+        return check_resuming(stops, whole, parts, again)
 
     def forget(self) -> None:
         """What naive steps came to, which is large; who asks for it again has them run again."""
@@ -183,6 +176,8 @@ class Prover:
             try:
                 yield self._check_randomness(worker, judged)
             except WorkerFailure as failure:
+                if failure.failed.kind == "crashed":
+                    raise
                 yield Check(name="randomness", verdict="not_proven", why=failure.in_a_line())
 
     def _may_change_data(self, plan: Plan | Subject) -> bool:

@@ -6,6 +6,7 @@ turns. It may have room for both and not for a proof beside them: then they are 
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from hasten.measure.compare import Arm, compare
 from hasten.measure.lab import Lab
@@ -77,6 +78,14 @@ class Rivals:
     def meet(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
         """How many times faster the rival is; raises WorkerFailure. One that runs out of memory
         beside the other is met alone before that is held against it."""
+        try:
+            return self._meet(incumbent, rival, terms)
+        except IncumbentFailure as failure:
+            if failure.failed.kind != "crashed":
+                raise
+        return self._meet(incumbent, rival, terms)  # once may be the machine's fault
+
+    def _meet(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
         if not self._take_turns:
             met = self._meet_beside(incumbent, rival, terms)
             if met is not None:
@@ -119,30 +128,26 @@ class Rivals:
         peaks = [each.read().device_reserved_bytes or 0 for each in arms]
         return sum(peaks) + PROOF_TAKES * max(peaks) > self._device_bytes
 
-    def _meet_beside(
-        self, incumbent: Plan, rival: Plan, terms: Terms, *, again: bool = True
-    ) -> Meeting | None:
-        """None where there was not enough memory. ``again`` where the incumbent is what failed:
-        once may be the machine's fault."""
+    def _meet_beside(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting | None:
+        """None where there was not enough memory."""
         try:
             met = self._side_by_side(incumbent, rival, terms)
         except WorkerFailure as failure:
-            if failure.failed.kind == "crashed" and self._incumbent_is_dead():
-                failure = IncumbentFailure(failure.failed)
+            is_dead = self._incumbent_is_dead()
             self.end()  # either may be the one that failed
             if failure.failed.kind == "out_of_memory":
                 return None
-            if again and isinstance(failure, IncumbentFailure):
-                return self._meet_beside(incumbent, rival, terms, again=False)
-            raise failure from None
+            if is_dead:
+                raise IncumbentFailure(failure.failed) from failure
+            raise
         if met.ran_out_of_memory():
             self.end()
             return None
         return met
 
     def _side_by_side(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
-        mine = self._beginning_with(incumbent)
-        its = self._ready(rival, terms)
+        mine = self._beginning_with(incumbent, terms)
+        its = self._begun(rival, terms, digest=True)
         self._rival = Contender(rival, its)
         if its.fell_back() is not None:
             return Meeting(None, its.applied)
@@ -160,21 +165,17 @@ class Rivals:
         _refuse_other_plan(mine.applied)
         return Meeting(comparison, its.applied, its.state)
 
-    def _beginning_with(self, incumbent: Plan) -> Arm:
+    def _beginning_with(self, incumbent: Plan, terms: Terms) -> Arm:
         """The process that stayed, unless it is of another plan: what an earlier search has kept is
         taken over without a contest."""
         if self._incumbent is not None and self._incumbent.plan != incumbent:
             self.end()
         if self._incumbent is None:
-            self._incumbent = Contender(incumbent, self._begun(incumbent))
+            try:
+                self._incumbent = Contender(incumbent, self._begun(incumbent, terms))
+            except WorkerFailure as failure:
+                raise IncumbentFailure(failure.failed) from failure
         return self._incumbent.arm
-
-    def _begun(self, incumbent: Plan) -> Arm:
-        try:
-            (arm,) = self._lab.arms(incumbent, anew=False)
-        except WorkerFailure as failure:
-            raise IncumbentFailure(failure.failed) from failure
-        return arm
 
     def _incumbent_is_dead(self) -> bool:
         if self._incumbent is None:
@@ -185,24 +186,35 @@ class Rivals:
             return True
         return False
 
-    def _ready(self, plan: Plan, terms: Terms) -> Arm:
+    def _begun(self, plan: Plan, terms: Terms, *, digest: bool = False) -> Arm:
         try:
-            (arm,) = self._lab.arms(plan, limit_s=terms.warm_limit_s, anew=False, digest=True)
+            (arm,) = self._lab.arms(plan, limit_s=terms.warm_limit_s, anew=False, digest=digest)
         except WorkerFailure as failure:
             raise NotReadyError(failure.failed) from failure
         return arm
 
     def _meet_in_turns(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
-        contest = compare_in_turns(
-            lambda plan: self._ready(plan, terms) if plan == rival else self._begun(plan),
-            incumbent,
-            rival,
-            seed=terms.seed,
-            only_faster=True,
-            confidence=terms.confidence,
-            margin=terms.margin,
-            limit_s=terms.warm_limit_s,  # a turn is mostly warming up
-        )
+        had_turns: list[Plan] = []
+
+        def begin(plan: Plan) -> Arm:
+            had_turns.append(plan)
+            return self._begun(plan, terms)
+
+        try:
+            contest = compare_in_turns(
+                begin,
+                incumbent,
+                rival,
+                seed=terms.seed,
+                only_faster=True,
+                confidence=terms.confidence,
+                margin=terms.margin,
+                limit_s=terms.warm_limit_s,  # a turn is mostly warming up
+            )
+        except WorkerFailure as failure:
+            if had_turns[-1] == incumbent:
+                raise IncumbentFailure(failure.failed) from failure
+            raise
         _refuse_other_plan(contest.a_applied)
         return Meeting(contest.comparison, contest.b_applied)
 
@@ -211,5 +223,7 @@ def _refuse_other_plan(applied: tuple[Applied, ...]) -> None:
     """An incumbent that fell back, begun anew or late, is another, slower plan: to be faster than
     that is nothing."""
     if (lost := fallback_in(applied)) is not None:
-        what = f"The best plan so far did not run again as it had: {lost}"
-        raise IncumbentFailure(Failed(kind="crashed", what=what))
+        what = f"It did not run again as it had: {lost}"
+        kind: Literal["out_of_memory", "error"]
+        kind = "out_of_memory" if lost.ran_out_of_memory else "error"
+        raise IncumbentFailure(Failed(kind=kind, what=what))

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from hasten.errors import HastenError
 from hasten.measure.compare import LOOKS_S, SMALL, is_hopeless
 from hasten.measure.lab import Lab
-from hasten.measure.worker import WorkerFailure
+from hasten.measure.worker import WorkerFailure, once_more
 from hasten.records.applied import Applied
 from hasten.records.finding import Finding
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.record import Record
-from hasten.records.trial import UNTRIED, Candidate, Offer, Outcome, Trial, trial_key
+from hasten.records.trial import MEMORY_PEAK, Candidate, Offer, Outcome, Trial, trial_key
 from hasten.records.tuning import FASTER, Aim
 from hasten.records.verdict import Comparison, Verdict
 from hasten.report.text import interval, is_too_wide, size
@@ -36,9 +36,8 @@ MOST_TRIES = 2
 becomes the faster layout. So the trials grow with the number of changes, and no faster."""
 TRIED_AGAIN: tuple[Outcome, ...] = ("not_faster", "no_verdict", "not_tried", "fell_back")
 """What another plan may turn; a refuted change is refuted on any."""
-OF_MEMORY: tuple[Outcome, ...] = ("not_smaller",)
-OF_SPEED: tuple[Outcome, ...] = ("not_faster", "no_verdict", "too_large")
-"""What says nothing to who asks for the other."""
+OF_AN_AIM: tuple[Outcome, ...] = ("not_smaller", "not_faster", "no_verdict", "too_large")
+"""What says nothing where the other is asked for, what is smaller or what is faster."""
 
 LEAST_OF_PRECISION = SMALL
 """Another precision has to gain so much, with what it brings: it gives other numbers, and takes the
@@ -50,7 +49,7 @@ PROVED: dict[Verdict, Outcome] = {
     "refuted": "refuted",
 }
 MEMORY = Finding(
-    code="memory-peak",
+    code=MEMORY_PEAK,
     title="the peak of a step's memory is to be lower",
     advice="Recompute activations, compute a batch in pieces, or keep them in fewer bits.",
     place=None,
@@ -105,8 +104,8 @@ class Search:
         """What the last look at where the time goes took."""
         self._waiting = 1
         """Candidates that are open, the one that is tried among them."""
-        self._tells_nothing: tuple[Outcome, ...] = ()
-        """Outcomes of trials that were for another aim than now."""
+        self._smaller = False
+        """Whether that is asked for now, and not what is faster."""
         self._met_s: list[float] = []
         """What contests took with candidates that are quick to prepare."""
         self.trials: list[Trial] = []
@@ -132,30 +131,30 @@ class Search:
         if self._aim.minds_memory():
             tell("measuring the peak of a step's memory")
             try:
-                self.peak_bytes = self._lab.peak(self.plan)
+                self.peak_bytes = once_more(lambda: self._lab.peak(self.plan))
             except WorkerFailure as failure:
                 raise failure.as_error() from failure
         if self._aim.goal == "memory" or self._is_over(self.peak_bytes):
-            self._ratchet([MEMORY], tell, smaller=True)
+            self._smaller = True
+            self._ratchet([MEMORY], tell)
         if self._aim.goal == "speed":
             findings = self._look_again(findings, tell) if self.kept else findings
-            self._ratchet(findings, tell, smaller=False)
+            self._smaller = False
+            self._ratchet(findings, tell)
         self._rivals.end()
 
-    def _ratchet(self, findings: Sequence[Finding], tell: Tell, *, smaller: bool) -> None:
-        """Until nothing is left to try. ``smaller``: what lowers the peak of memory is kept, and
-        where only a limit has to be met, no more than it takes."""
-        floor = 0.0 if smaller else self._noise_floor
-        self._tells_nothing = OF_SPEED if smaller else OF_MEMORY
+    def _ratchet(self, findings: Sequence[Finding], tell: Tell) -> None:
+        """Until nothing is left to try. Of what is smaller, where only a limit has to be met, no
+        more is kept than it takes."""
+        floor = 0.0 if self._smaller else self._noise_floor
         while True:
-            enough = smaller and self._aim.goal == "speed" and not self._is_over(self.peak_bytes)
-            candidate = None if enough else self._next(findings, floor)
+            candidate = None if self._is_small_enough() else self._next(findings, floor)
             if candidate is None:
                 return
-            trial = self._result_of(candidate, tell, smaller)
+            trial = self._result_of(candidate, tell)
             if trial is not None and (less := self._lighter(trial)) is not None:
                 self._list(trial)
-                trial = self._result_of(less, tell, smaller) or self._out_of_time(less)
+                trial = self._result_of(less, tell) or self._out_of_time(less)
             if trial is None:
                 self._give_up(findings, floor)
                 return
@@ -163,18 +162,27 @@ class Search:
             if trial.outcome == "kept":
                 self.plan = trial.candidate.plan_on(self.plan)
                 self.peak_bytes = trial.peak_bytes or self.peak_bytes
-                if not smaller:
+                if not self._smaller:
                     findings = self._look_again(findings, tell)
 
-    def _result_of(self, candidate: Candidate, tell: Tell, smaller: bool) -> Trial | None:
+    def _is_small_enough(self) -> bool:
+        """Where that is asked for now, to meet a limit."""
+        meets_limit = self._aim.goal == "speed" and not self._is_over(self.peak_bytes)
+        return self._smaller and meets_limit
+
+    def _result_of(self, candidate: Candidate, tell: Tell) -> Trial | None:
         """Known from an earlier search, or tried now; None where there is no time for it."""
         trial = self._known.get(trial_key(self.plan, candidate))
-        if trial is not None and trial.outcome not in (*UNTRIED, *self._tells_nothing):
+        if trial is not None and trial.tells():
             return trial
         if self._left_s() < self._least_s():
             return None
         tell(f"trying {candidate.words()} against {candidate.finding}")
-        return self._try(candidate, tell, smaller)
+        return self._try(candidate, tell)
+
+    def _is_of_other_aim(self, trial: Trial) -> bool:
+        was_for_smaller = trial.candidate.is_for_memory()
+        return was_for_smaller != self._smaller and trial.outcome in OF_AN_AIM
 
     def _least_s(self) -> float:
         """No trial takes less, by what contests took here."""
@@ -217,8 +225,9 @@ class Search:
         return [
             each
             for each in self._tried.get(candidate.key(), [])
-            if each.outcome not in ("below_noise", *self._tells_nothing)
+            if each.outcome != "below_noise"
             and (each.outcome != "not_tried" or each.applied)
+            and not self._is_of_other_aim(each)
         ]
 
     def _is_open(self, candidate: Candidate) -> bool:
@@ -259,7 +268,7 @@ class Search:
     def _list(self, trial: Trial) -> None:
         self.trials.append(trial)
         known = self._known.get(trial.key())
-        if known is None or (known.outcome in UNTRIED and trial.outcome not in UNTRIED):
+        if known is None or (trial is not known and trial.tells()):
             self._note(trial)
 
     def _look_again(self, findings: Sequence[Finding], tell: Tell) -> Sequence[Finding]:
@@ -277,19 +286,19 @@ class Search:
         finally:
             self._look_s = time.monotonic() - began
 
-    def _try(self, candidate: Candidate, tell: Tell, smaller: bool) -> Trial:
+    def _try(self, candidate: Candidate, tell: Tell) -> Trial:
         plan = candidate.plan_on(self.plan)
         try:
-            trial = self._judge(candidate, plan, tell, smaller)
+            trial = self._judge(candidate, plan, tell)
         except WorkerFailure as failure:
             self._rivals.end()  # the incumbent may be the one that failed: begin it anew
             return self._failed(candidate, failure)
         self._rivals.part(won=trial.outcome == "kept")
         return trial
 
-    def _judge(self, candidate: Candidate, plan: Plan, tell: Tell, smaller: bool) -> Trial:
+    def _judge(self, candidate: Candidate, plan: Plan, tell: Tell) -> Trial:
         began = time.monotonic()
-        met = self._rivals.meet(self.plan, plan, self._terms(candidate, smaller))
+        met = self._rivals.meet(self.plan, plan, self._terms(candidate))
         if met.comparison is not None and not self._is_slow(candidate):
             self._met_s.append(time.monotonic() - began)
         if (fallback := met.fell_back()) is not None:  # what was timed was then another plan
@@ -304,23 +313,24 @@ class Search:
             comparison=comparison,
             applied=met.applied,
         )
-        if not smaller and comparison.decision != "faster":
+        if not self._smaller and comparison.decision != "faster":
             outcome, why = _not_faster(comparison)
             return replace(trial, outcome=outcome, why=why)
-        if not smaller and candidate.rung is Rung.PARITY and comparison.ratio < LEAST_OF_PRECISION:
+        is_slight = candidate.rung is Rung.PARITY and comparison.ratio < LEAST_OF_PRECISION
+        if not self._smaller and is_slight:
             why = f"another precision has to gain {100 * (LEAST_OF_PRECISION - 1):.0f} %"
             return replace(trial, outcome="not_faster", why=why)
         self._rivals.make_room()
         if self._aim.minds_memory():
             peak = self._lab.peak(plan)
             trial = replace(trial, peak_bytes=peak)
-            outcome, why = self._by_its_peak(peak, smaller)
+            outcome, why = self._by_its_peak(peak)
             if outcome != "kept":
                 return replace(trial, outcome=outcome, why=why)
         tell(f"comparing the steps of {candidate.words()} with naive ones")
         return self._prove(trial, plan, met.state)
 
-    def _terms(self, candidate: Candidate, smaller: bool) -> Terms:
+    def _terms(self, candidate: Candidate) -> Terms:
         """One that stays undecided has its share of the time that is left, so that others have a
         turn."""
         share_s = self._left_s() / max(self._waiting, 1)
@@ -328,15 +338,15 @@ class Search:
             seed=len(self.trials),
             confidence=self._confidence,
             margin=self._noise_floor - 1,
-            limit_s=LOOKS_S[0] if smaller else min(max(share_s, LOOKS_S[0]), LOOKS_S[-1]),
+            limit_s=LOOKS_S[0] if self._smaller else min(max(share_s, LOOKS_S[0]), LOOKS_S[-1]),
             warm_limit_s=self._warm_limit_s(candidate),
         )
 
-    def _by_its_peak(self, peak: int, smaller: bool) -> tuple[Outcome, str]:
+    def _by_its_peak(self, peak: int) -> tuple[Outcome, str]:
         before = self.peak_bytes or peak
-        if smaller and peak > SMALLER * before:
+        if self._smaller and peak > SMALLER * before:
             return "not_smaller", f"a peak of {size(peak)}, and {size(before)} without it"
-        if not smaller and self._is_over(peak):
+        if not self._smaller and self._is_over(peak):
             allowed = size(self._aim.memory_bytes or 0)
             return "too_large", f"a peak of {size(peak)}, where {allowed} are allowed"
         return "kept", ""
@@ -368,7 +378,7 @@ class Search:
         outcome: Outcome = "out_of_memory" if failed.kind == "out_of_memory" else "failed"
         why = failed.what
         if isinstance(failure, IncumbentFailure):
-            outcome, why = "no_verdict", f"the best plan so far failed beside it: {why}"
+            outcome, why = "no_verdict", f"what it was compared with failed: {why}"
         if is_late and self._is_slow(candidate):
             outcome = "out_of_time"
             why = "it was not ready in its half of the time that was left; give more --minutes"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hasten.measure import messages
 from hasten.measure.lab import Lab
-from hasten.measure.worker import WorkerFailure
+from hasten.measure.worker import WorkerFailure, once_more
 from hasten.records.plan import Plan
 from hasten.records.target import SeedToTarget, TimeToTarget
 from hasten.records.trial import Outcome
@@ -102,8 +102,7 @@ class TargetTrainer:
             limit_s=left_s,
         )
         try:
-            with self._lab.worker() as worker:
-                trained = worker.ask(request, messages.TargetTrained, left_s + GRACE_S)
+            trained = once_more(lambda: self._ask(request, left_s))
         except WorkerFailure as failure:
             raise failed(failure) from failure
         lost = [each for each in trained.applied if each.outcome != "done"]
@@ -112,6 +111,10 @@ class TargetTrainer:
         if trained.ended == "out_of_time":
             raise NoVerdict("out_of_time", "the time was spent")
         return trained
+
+    def _ask(self, request: messages.TrainToTarget, left_s: float) -> messages.TargetTrained:
+        with self._lab.worker() as worker:
+            return worker.ask(request, messages.TargetTrained, left_s + GRACE_S)
 
 
 def claim_time(

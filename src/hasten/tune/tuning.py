@@ -97,9 +97,9 @@ class Tuning:
         tuned = earlier_tuning(self._out, self._subject)
         goes_on = tuned is not None and tuned.has_more_to_try(self._minutes)
         if tuned is not None and goes_on:
-            if not self._learnt.is_of_use():  # else what was spent there is in the journal
+            if self._learnt.spent.search_s < tuned.spent.search_s:  # else it is in the journal
                 self._watch.go_on_from(tuned.spent)
-            self._learnt = self._learnt.on_top_of(tuned)
+            self._learnt.go_on_from(tuned)
         if self._learnt.is_of_use():
             taken_over = f"trials taken over: {self._learnt.tried()}"
             self._note(f"going on from what is in {self._out}; {taken_over}")
