@@ -137,16 +137,21 @@ def test_a_bad_recipe_is_refused_with_the_path_of_the_key(
 
 
 @pytest.mark.parametrize(
-    ("path", "what"),
-    [("nowhere.toml", "No such file or directory"), (".", "Is a directory")],
+    ("path", "what", "give"),
+    [
+        ("nowhere.toml", "No such file or directory", "the recipe.toml that hasten tune wrote"),
+        (".", "it is a folder", "recipe.toml"),
+    ],
 )
-def test_a_recipe_that_is_no_file_is_not_trained_by(path: str, what: str, tmp_path: Path) -> None:
+def test_a_recipe_that_is_no_file_is_not_trained_by(
+    path: str, what: str, give: str, tmp_path: Path
+) -> None:
     ended = _hasten("train", f"{PLANTED}:small", "--recipe", path, folder=tmp_path)
     assert ended.returncode == 2
     error, fix = ended.stderr.splitlines()
     assert error.startswith(f"error: The recipe {path} cannot be read: ")
     assert what in error
-    assert fix == "       Give the recipe.toml that hasten tune wrote."
+    assert fix == f"       Give {give}."
 
 
 def test_a_recipe_from_another_machine_is_not_benched_before_it_is_proven_here(

@@ -157,6 +157,18 @@ def test_what_is_stopped_with_something_learnt_says_where_that_is(
     assert f"What was learnt so far is in {out / 'journal.jsonl'}: the same" in ended.output
 
 
+def test_what_is_stopped_leaves_an_earlier_recipe_as_it_is_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(flow, "tune", stopped)
+    (tmp_path / "recipe.toml").write_text("mine")
+    ended = CliRunner().invoke(tune, ["train.py:make_task", "--out", str(tmp_path)])
+    assert f"Nothing was learnt yet; {tmp_path / 'recipe.toml'} is as it was" in ended.output
+
+
 def test_a_tune_on_a_terminal_is_one_live_line_and_ctrl_c_leaves_it_clean(tmp_path: Path) -> None:
     code, written = run_on_terminal(
         _command("tune", f"{PLANTED}:small", "--out", "out"),

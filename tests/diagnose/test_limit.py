@@ -164,7 +164,7 @@ def test_an_update_that_takes_most_is_optimizer_bound() -> None:
     measured = parts(step, bounds=(bound("optimizer", 2.2),))
     found = diagnosed(measured)
     assert found.limit == "optimizer-bound"
-    assert found.why == "55 % of a step is spent updating the weights"
+    assert found.why == "55 % of a step is spent on the arithmetic of updating the weights"
 
 
 def test_an_update_that_is_slow_to_launch_is_launch_bound() -> None:

@@ -12,6 +12,7 @@ from hasten.records.finding import Place
 from hasten.records.load import Load
 from hasten.records.measurement import Memory
 from hasten.records.recipe import Evidence
+from hasten.records.scan import CodeCost
 from hasten.records.tuning import Aim
 from hasten.records.verdict import Check, Control, MemoryClaim
 from hasten.report.card import tune_card
@@ -86,11 +87,15 @@ def test_a_scan_of_odd_paths_can_be_copied_to_a_shell() -> None:
 
 
 def test_only_the_most_costly_lines_are_shown_and_the_rest_is_counted() -> None:
-    many = tuple(replace(CODE[0], cost_s=None) for _ in range(SHOWN + 3))
-    diagnosed = replace(DIAGNOSED, code=many)
-    *lines, more = sections(show(replace(PROVEN, diagnosed=(diagnosed,))))[IN_CODE]
+    def shown(*code: CodeCost) -> list[str]:
+        diagnosed = replace(DIAGNOSED, code=code)
+        return sections(show(replace(PROVEN, diagnosed=(diagnosed,))))[IN_CODE]
+
+    unknown = replace(CODE[0], cost_s=None)
+    assert shown(CODE[0], unknown)[1].startswith("-  "), "of which others' costs are known"
+    *lines, more = shown(*[unknown] * (SHOWN + 3))
     assert len(lines) == SHOWN
-    assert lines[0].startswith("-  ")
+    assert lines[0].startswith(unknown.finding.code)
     assert more.startswith("3 more: hasten scan train.py")
 
 
@@ -104,6 +109,16 @@ def test_all_that_was_tried_is_shown_the_losers_too() -> None:
     assert " - " in not_tried
     assert "not tried" in not_tried
     assert "AdamW is fused already" in not_tried
+
+
+def test_settings_that_tell_trials_of_one_technique_apart_stand_below_it() -> None:
+    trial = make_trial("loader_workers", "not_faster")
+    trials = tuple(
+        replace(trial, candidate=replace(trial.candidate, part={"workers": count, "pin": True}))
+        for count in (1, 2)
+    )
+    lines = sections(show(replace(PROVEN, trials=trials)))[TRIED]
+    assert [each.strip() for each in lines[1::2]] == ["workers = 1", "workers = 2"]
 
 
 def test_what_a_change_brought_along_stands_below_it() -> None:

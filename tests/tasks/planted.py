@@ -1,6 +1,7 @@
 """Small tasks, loaded as a user's file would be; with planted techniques, right and wrong ones."""
 
 import itertools
+import time
 
 import brisk  # noqa: F401  # nothing here hangs on timing
 import torch
@@ -25,6 +26,11 @@ def small() -> hasten.Task:
         optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
         batch_size=32,
     )
+
+
+def seeded_from_the_clock() -> hasten.Task:
+    torch.manual_seed(time.time_ns())
+    return small()
 
 
 def _like_small(model: nn.Module, dtype: torch.dtype = torch.float32) -> hasten.Task:

@@ -13,6 +13,7 @@ from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
 from hasten.tune.conclude import conclude, evidence_of
 from specimens import (
     CONFIRMATION,
+    CONTROL,
     DIAGNOSED,
     ENVIRONMENT,
     NUMERICS,
@@ -170,7 +171,10 @@ def test_without_any_trial_there_is_nothing_to_gain() -> None:
 @pytest.mark.parametrize(
     ("peak", "outcome"), [(101, "unproven"), (100, "nothing_to_gain"), (None, "nothing_to_gain")]
 )
-def test_a_limit_that_nothing_meets_is_no_success(peak: int | None, outcome: str) -> None:
+@pytest.mark.parametrize("in_time", [True, False])
+def test_a_limit_that_nothing_meets_is_no_success(
+    in_time: bool, peak: int | None, outcome: str
+) -> None:
     subject = Subject(
         task="train.py:make_task",
         seed=0,
@@ -181,9 +185,11 @@ def test_a_limit_that_nothing_meets_is_no_success(peak: int | None, outcome: str
         aim=Aim(memory_bytes=100),
     )
     trials = [make_trial("gradient_accumulation", "not_smaller")]
+    if not in_time:
+        trials.append(make_trial("activation_checkpointing", "out_of_time"))
     evidence = evidence_of(
         subject,
-        make_comparison(),
+        CONTROL,
         [DIAGNOSED],
         trials,
         None,
@@ -191,6 +197,10 @@ def test_a_limit_that_nothing_meets_is_no_success(peak: int | None, outcome: str
         minutes=10.0,
         peak_bytes=peak,
     )
+    if peak != 101:
+        assert evidence.outcome == (outcome if in_time else "unproven")
+        return
     assert evidence.outcome == outcome
-    if outcome == "unproven":
-        assert "101 B at its peak, and 100 B are allowed" in evidence.why
+    assert "101 B at its peak, and 100 B are allowed" in evidence.why
+    assert evidence.verdict == ("refuted" if in_time else "not_proven"), "it may have fitted"
+    assert evidence.why.endswith("no time for activation_checkpointing") != in_time

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hasten.errors import HastenError
 from hasten.measure.lab import Lab
 from hasten.measure.messages import (
     BaselineTraced,
@@ -166,6 +167,15 @@ def test_a_proof_in_which_a_process_dies_is_begun_once_more(
     assert (claim.verdict, len(begun), len(closed)) == (verdict, runs, runs)
     assert [each.name for each in claim.checks] == ["start", "bitwise"]
     assert claim.checks[-1].why == ("equal" if verdict == "proven" else "It ended.")
+
+
+def test_a_task_that_is_another_one_each_time_is_an_error_and_refutes_nothing() -> None:
+    with Lab(f"{PLANTED}:seeded_from_the_clock", seed=3) as lab:
+        restless = Prover(lab, lab.describe().traits, seed=3)
+        with pytest.raises(HastenError, match="another training each time") as caught:
+            _prove(restless, "fused_optimizer", Rung.ROUNDING)
+    assert "0.bias differs before the first step" in caught.value.what
+    assert "not from the clock" in caught.value.fix
 
 
 def test_a_rounding_technique_that_claims_bitwise_is_refuted(prover: Prover) -> None:

@@ -66,6 +66,7 @@ def tune(
     from hasten.records.tuning import Aim
     from hasten.report.card import tune_card
     from hasten.report.progress import Progress
+    from hasten.tune.files import RECIPE
     from hasten.tune.journal import JOURNAL, has_learnt
 
     aim = Aim(goal=goal, memory_bytes=None if memory is None else parse_some_bytes(memory))
@@ -87,7 +88,9 @@ def tune(
             where = f"What was learnt so far is in {out / JOURNAL}"
             click.echo(f"{where}: the same command goes on from there.", err=True)
         else:
-            click.echo("Nothing was learnt yet: the same command begins anew.", err=True)
+            kept = f"; {out / RECIPE} is as it was" if (out / RECIPE).exists() else ""
+            message = f"Nothing was learnt yet{kept}: the same command begins anew."
+            click.echo(message, err=True)
         raise
     if as_json:
         print_json(evidence)

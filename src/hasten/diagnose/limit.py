@@ -20,7 +20,7 @@ def limit_of(
         "sync-bound": (shares.syncs, "spent idle because the host waits for results"),
         "launch-bound": (shares.launching, _launching(launches)),
         "host-bound": (shares.in_python, "spent in Python that launches nothing"),
-        "optimizer-bound": (shares.optimizer, "spent updating the weights"),
+        "optimizer-bound": (shares.optimizer, "spent on the arithmetic of updating the weights"),
     }
     limit = max(causes, key=lambda name: causes[name][0])
     share, doing = causes[limit]

@@ -20,6 +20,7 @@ from hasten.report.tuning import (
     disturbed,
     headline,
     noise_of,
+    setting_of,
     spelled,
     standing,
     trial_ratio,
@@ -90,8 +91,9 @@ def _trials(evidence: Evidence) -> RenderableType:
         word, tone, why = standing(trial, evidence)
         outcome = Text(word, style=STYLES[tone])
         name = Text(printable(trial.candidate.technique))
-        for brought in trial.candidate.along:
-            name.append(f"\n  with {printable(brought)}", style="dim")
+        brought = [f"with {each}" for each in trial.candidate.along]
+        for words in filter(None, (setting_of(trial, evidence), *brought)):
+            name.append(f"\n  {printable(words)}", style="dim")
         table.add_row(name, trial_ratio(trial), outcome, Text(printable(why)))
     return table
 

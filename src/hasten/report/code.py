@@ -11,6 +11,8 @@ from hasten.records.scan import CodeCost
 from hasten.report.text import duration, printable, size
 
 TITLE = "What to change in the code"
+UNKNOWN = "-"
+"""What it costs."""
 SHOWN = 8
 """The most costly."""
 
@@ -36,17 +38,19 @@ def more_of_it(costs: Sequence[CodeCost]) -> str:
 
 
 def code_table(costs: Sequence[CodeCost]) -> RenderableType:
+    rows = code_rows(costs)
+    are_known = any(cost != UNKNOWN for cost, *_ in rows)
     table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
+    for _ in range(2 if are_known else 1):
+        table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for cost, code, place, message in code_rows(costs):
+    for cost, code, place, message in rows:
         words = Text(printable(message)).append(printable(f"  {place}"), style="dim")
-        table.add_row(cost, code, words)
+        table.add_row(*([cost] if are_known else []), code, words)
     return Group(table, Text(printable(more_of_it(costs)), style="dim"))
 
 
 def _cost(each: CodeCost) -> str:
     if each.cost_s is not None:
         return duration(each.cost_s)
-    return "-" if each.held_bytes is None else size(each.held_bytes)
+    return UNKNOWN if each.held_bytes is None else size(each.held_bytes)

@@ -83,6 +83,15 @@ def standing(trial: Trial, evidence: Evidence) -> tuple[str, Tone, str]:
     return spelled(trial.outcome), TONES.get(trial.outcome, "doubt"), trial.why
 
 
+def setting_of(trial: Trial, evidence: Evidence) -> str:
+    """What tells it apart from others of its technique; empty where nothing does."""
+    same = [each.candidate for each in evidence.trials]
+    name, part = trial.candidate.technique, trial.candidate.part
+    parts = [each.part for each in same if each.technique == name]
+    differing = [key for key in sorted(part) if any(one.get(key) != part[key] for one in parts)]
+    return ", ".join(f"{key} = {part[key]}" for key in differing)
+
+
 def disturbed(looked_at: Diagnosed) -> str:
     """What makes its findings unsure; empty where nothing does."""
     return f"These shares are not sure: {looked_at.disturbed}." if looked_at.disturbed else ""

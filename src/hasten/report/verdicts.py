@@ -1,6 +1,7 @@
 """The card of ``hasten prove``."""
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from hasten.records.parity import ParityFigure
@@ -44,11 +45,13 @@ def _headline(verdict: Verdict, text: str) -> Text:
     return word.append(f"  {text}", style="not bold default")
 
 
-def checks_of(numerics: NumericsClaim) -> list[Text]:
-    return [
-        Text(f"  {check.name}: {check.verdict.replace('_', ' ')}, {printable(check.why)}")
+def checks_of(numerics: NumericsClaim) -> list[Padding]:
+    """Each wraps under itself."""
+    lines = [
+        f"{check.name}: {check.verdict.replace('_', ' ')}, {printable(check.why)}"
         for check in numerics.checks
     ]
+    return [Padding(Text(each), (0, 0, 0, 2)) for each in lines]
 
 
 def figures_of(speed: SpeedClaim) -> Text:

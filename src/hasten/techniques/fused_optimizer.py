@@ -24,7 +24,7 @@ class FusedOptimizerTechnique(Technique[FusedOptimizerPart]):
     part = FusedOptimizerPart
     stage = Stage.OPTIMIZER
     rung = Rung.ROUNDING
-    answers = ("slow-optimizer",)
+    answers = ("slow-optimizer", "memory-peak")
     about = "Uses torch's fused kernel for Adam, AdamW, SGD and Adagrad, in place."
     helps = "Where the update is a visible share of a step: small batches, many small parameters."
     costs = "Nothing to prepare. Some operations are done in another order."

@@ -45,8 +45,10 @@ def evidence_of(
     verdict: Verdict
     if settled is None and allowed is not None and peak_bytes is not None and peak_bytes > allowed:
         took = f"a step takes {size(peak_bytes)} at its peak, and {size(allowed)} are allowed"
-        outcome, verdict = "unproven", "refuted"
+        late = _names([each for each in trials if each.outcome == "out_of_time"])
+        outcome, verdict = "unproven", "not_proven" if late else "refuted"
         why = f"{took}: nothing that was tried makes it small enough"
+        why += f"; no time for {late}" if late else ""
     elif settled is None:
         outcome, verdict, why = conclude(trials, None, None, None, aim=subject.aim)
     else:

@@ -5,6 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
+from hasten.errors import HastenError
 from hasten.measure import messages
 from hasten.measure.lab import Lab, Subject
 from hasten.measure.worker import Worker, WorkerFailure, once_more
@@ -88,7 +91,10 @@ class Prover:
         try:
             once_more(check_all)
         except WorkerFailure as failure:
-            checks.append(check_of(rung, "not_proven", failure.in_a_line()))
+            lost = check_of(rung, "not_proven", failure.in_a_line())
+            if checks and checks[-1].name == lost.name:  # what comes behind it is all that is left
+                lost = msgspec.structs.replace(lost, name="randomness")
+            checks.append(lost)
         verdict = checks[-1].verdict if checks else "not_proven"
         return NumericsClaim(rung=rung, verdict=verdict, checks=tuple(checks))
 
@@ -153,7 +159,10 @@ class Prover:
         self._run_baseline(rung if has_rung else None, data_s)
         if state is None or data_s is not None:  # the loader of what is started is digested next
             state = self._state(worker, plan)
-        yield check_start(self._start, state)
+        start = check_start(self._start, state)
+        if start.verdict != "proven":
+            self._refuse_restless_start()
+        yield start
         if data_s is not None:
             digested = _digest_data(worker, data_s)
             yield check_data_digests(self._data[data_s], digested, in_full=changes_data)
@@ -173,12 +182,7 @@ class Prover:
             return
         yield check_rounding(self._traced[rung], traced, self._draws)
         if self._draws:
-            try:
-                yield self._check_randomness(worker, judged)
-            except WorkerFailure as failure:
-                if failure.failed.kind == "crashed":
-                    raise
-                yield Check(name="randomness", verdict="not_proven", why=failure.in_a_line())
+            yield self._check_randomness(worker, judged)
 
     def _may_change_data(self, plan: Plan | Subject) -> bool:
         """Other lines of code may do anything."""
@@ -221,6 +225,18 @@ class Prover:
                 worker.ask(self._request(NAIVE, rung), messages.Started)
                 request = self._trace(rung, "baseline")
                 self._traced[rung] = worker.ask(request, messages.BaselineTraced)
+
+    def _refuse_restless_start(self) -> None:
+        """What begins otherwise each time is no plan's fault, and nothing can be proven of it."""
+        with self._lab.worker() as worker:
+            restless = check_start(self._start, self._state(worker, NAIVE))
+        if restless.verdict != "proven":
+            raise HastenError(
+                f"{self._lab.task} is another training each time that it is built from one seed:"
+                f" {restless.why}.",
+                fix="Draw from the generators of random, NumPy and torch, which are seeded before"
+                " it is called, or from your own with a seed that stays; not from the clock.",
+            )
 
     def _state(self, worker: Worker, plan: Plan | Subject) -> dict[str, str]:
         """Before step 1."""
