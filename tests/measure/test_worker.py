@@ -48,6 +48,7 @@ def _wait_until(condition, limit_s: float = 20.0) -> bool:  # type: ignore[no-un
 def test_a_task_that_prints_does_not_disturb_the_protocol(worker: Worker) -> None:
     described = worker.ask(_describe(BROKEN, "prints_much"), messages.Described)
     assert described.traits.data.kind == "tensors"
+    assert not worker.has_failed
     worker.close()
     assert "xxx" in worker.log_tail()
 
@@ -56,6 +57,7 @@ def test_a_task_that_kills_its_process_is_said_with_the_signal(worker: Worker) -
     with pytest.raises(WorkerFailure, match="signal 9") as caught:
         worker.ask(_describe(BROKEN, "kills_itself"), messages.Described)
     assert caught.value.failed.kind == "crashed"
+    assert worker.has_failed
 
 
 def test_a_task_that_ends_its_process_is_said_with_the_exit_code(worker: Worker) -> None:
@@ -78,6 +80,8 @@ def test_a_task_that_wants_to_end_its_process_is_said_with_its_own_lines(
         worker.ask(_describe(BROKEN, task), messages.Described)
     failed = caught.value.failed
     assert failed.what == f"The training raised: {raised}."
+    assert failed.kind == "raised", "the process lives on"
+    assert worker.has_failed
     assert "broken.py" in failed.detail
     assert "hasten/measure" not in failed.detail
     worker.ask(_describe(PLANTED, "small"), messages.Described)

@@ -51,7 +51,9 @@ def test_a_missing_file_is_named_with_what_to_give(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_not_a_recipe(tmp_path: Path) -> None:
-    assert "Is a directory" in refusal(tmp_path).what
+    refused = refusal(tmp_path)
+    assert refused.what.endswith("it is a folder.")
+    assert refused.fix == f"Give {tmp_path / 'recipe.toml'}."
 
 
 def test_a_file_that_is_not_toml_is_refused_with_the_line(path: Path) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hasten.records.recipe import Confirmation
-from hasten.records.trial import Outcome
+from hasten.records.trial import MEMORY_PEAK, Outcome
 from hasten.records.tuning import Aim, Spent, Subject
 from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
 from hasten.tune.conclude import conclude, evidence_of
@@ -185,8 +185,10 @@ def test_a_limit_that_nothing_meets_is_no_success(
         aim=Aim(memory_bytes=100),
     )
     trials = [make_trial("gradient_accumulation", "not_smaller")]
+    late = make_trial("activation_checkpointing", "out_of_time")
+    late = replace(late, candidate=replace(late.candidate, finding=MEMORY_PEAK))
     if not in_time:
-        trials.append(make_trial("activation_checkpointing", "out_of_time"))
+        trials.append(late)
     evidence = evidence_of(
         subject,
         CONTROL,

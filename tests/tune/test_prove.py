@@ -141,6 +141,7 @@ def test_a_process_that_dies_as_it_draws_or_resumes_is_begun_once_more(
         ("crashed", 1, 2, "proven"),
         ("crashed", 2, 2, "not_proven"),
         ("hung", 1, 1, "not_proven"),
+        ("raised", 1, 1, "not_proven"),
     ],
 )
 def test_a_proof_in_which_a_process_dies_is_begun_once_more(

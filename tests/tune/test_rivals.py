@@ -36,6 +36,7 @@ class Arm:
     device: "Device"
     plan: Plan
     state: str = "warm"
+    has_failed: bool = False
 
     @property
     def worker(self) -> "Arm":
@@ -231,14 +232,14 @@ def test_an_incumbent_that_does_not_begin_is_waited_for_once(make_device: Any, k
     device = make_device(1000)
     limits: list[object] = []
 
-    def arms(plan: Plan, *, limit_s: float, **_: object) -> list[Arm]:
-        limits.append(limit_s)
+    def arms(plan: Plan, **settings: object) -> list[Arm]:
+        limits.append(settings.get("limit_s"))
         raise WorkerFailure(Failed(kind=kind, what="no"))
 
     device.arms = arms
     with pytest.raises(IncumbentFailure):
         rivals_on(device).meet(NAIVE, RIVAL, TERMS)
-    assert limits == [TERMS.warm_limit_s]
+    assert limits == [None], "it has run before, and is not cut short"
 
 
 def test_an_incumbent_that_hangs_is_no_fault_of_its_rival(
@@ -255,6 +256,24 @@ def test_an_incumbent_that_hangs_is_no_fault_of_its_rival(
     with pytest.raises(IncumbentFailure, match="no answer"):
         rivals_on(device).meet(NAIVE, RIVAL, TERMS)
     assert device.living() == []
+
+
+@pytest.mark.parametrize("fails", [NAIVE, RIVAL])
+def test_who_raises_while_both_are_timed_is_whose_fault_it_is(
+    make_device: Any, monkeypatch: pytest.MonkeyPatch, fails: Plan
+) -> None:
+    """Its process lives on."""
+
+    def compare(a: Arm, b: Arm, **_: object) -> None:
+        (a if a.plan == fails else b).has_failed = True
+        raise WorkerFailure(Failed(kind="raised", what="The training raised: no."))
+
+    device = make_device(1000)
+    monkeypatch.setattr(room, "compare", compare)
+    with pytest.raises(WorkerFailure) as caught:
+        rivals_on(device).meet(NAIVE, RIVAL, TERMS)
+    assert isinstance(caught.value, IncumbentFailure) == (fails == NAIVE)
+    assert device.begun(fails) == 1
 
 
 @pytest.mark.parametrize("dies", [NAIVE, RIVAL])

@@ -87,10 +87,10 @@ def tune(
         if has_learnt(out):
             where = f"What was learnt so far is in {out / JOURNAL}"
             click.echo(f"{where}: the same command goes on from there.", err=True)
+        elif (out / RECIPE).exists():
+            click.echo(f"{out / RECIPE} is there, and whole.", err=True)
         else:
-            kept = f"; {out / RECIPE} is as it was" if (out / RECIPE).exists() else ""
-            message = f"Nothing was learnt yet{kept}: the same command begins anew."
-            click.echo(message, err=True)
+            click.echo("Nothing was learnt yet: the same command begins anew.", err=True)
         raise
     if as_json:
         print_json(evidence)

@@ -314,7 +314,7 @@ def _failed(error: BaseException) -> messages.Failed:
         )
     wrapped = user_error("The training raised", error)
     return messages.Failed(
-        kind="out_of_memory" if ran_out_of_memory(error) else "crashed",
+        kind="out_of_memory" if ran_out_of_memory(error) else "raised",
         what=wrapped.what,
         detail=wrapped.detail,
     )

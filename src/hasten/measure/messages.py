@@ -425,8 +425,9 @@ class Trained(Reply, frozen=True, kw_only=True):
 class Failed(Reply, frozen=True, kw_only=True):
     """The request could not be done. ``kind`` tells the user's errors from a technique's."""
 
-    kind: Literal["error", "out_of_memory", "crashed", "hung"]
-    """"error" is mendable by the user."""
+    kind: Literal["error", "out_of_memory", "raised", "crashed", "hung"]
+    """"error" is mendable by the user; "raised" is any other exception, of a process that lives;
+    "crashed" is the end of one."""
     what: str
     fix: str = ""
     detail: str = ""

@@ -37,7 +37,7 @@ def measure_parts(
             return worker.ask(request, reply)
         except WorkerFailure as failure:
             notes.append(f"{doing} failed: {failure.failed.what}")
-            has_ended = failure.failed.kind in ("crashed", "hung")
+            has_ended = failure.failed.kind in ("raised", "crashed", "hung")
             if has_ended:
                 notes.append("what comes after that was not measured")
             return None

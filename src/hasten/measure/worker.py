@@ -82,6 +82,8 @@ class Worker:
         self._closed = False
         self._ended: Failed | None = None
         """Why we ended it ourselves; else every later question would tell of the kill."""
+        self.has_failed = False
+        """Whether it is one that a request failed of, however that was."""
         self._task = ""
         self._doing = ""
 
@@ -116,6 +118,7 @@ class Worker:
         size = struct.unpack("<I", self._read(4, deadline, limit_s))[0]
         answer = msgspec.msgpack.decode(self._read(size, deadline, limit_s), type=AnyReply)
         if isinstance(answer, Failed):
+            self.has_failed = True
             raise WorkerFailure(answer)
         if not isinstance(answer, reply):
             raise AssertionError(f"asked for {reply.__name__}, got {type(answer).__name__}")
@@ -165,6 +168,7 @@ class Worker:
         return chunks
 
     def _crashed(self) -> Failed:
+        self.has_failed = True
         if self._ended is not None:
             return self._ended
         self._signal(signal.SIGKILL)  # its children, where it has left any
@@ -181,6 +185,7 @@ class Worker:
         )
 
     def _hung(self, limit_s: float) -> Failed:
+        self.has_failed = True
         self._dump_stacks()
         self._signal(signal.SIGKILL)
         self._process.wait()

@@ -182,13 +182,13 @@ class Evidence(Record, frozen=True, kw_only=True):
 
 def read_recipe(path: Path) -> Recipe:
     """A recipe is data from anywhere: closed keys, a size limit, nothing in it is run."""
-    if path.is_dir():
-        what = f"The recipe {path} cannot be read: it is a folder."
-        raise HastenError(what, fix=f"Give {path / 'recipe.toml'}.")
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_RECIPE_BYTES + 1)
         text = content.decode("utf-8-sig")  # some editors mark a file so
+    except IsADirectoryError as error:
+        what = f"The recipe {path} cannot be read: it is a folder."
+        raise HastenError(what, fix=f"Give {path / 'recipe.toml'}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise HastenError(
             f"The recipe {path} cannot be read: {error}.",

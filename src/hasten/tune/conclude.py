@@ -45,10 +45,9 @@ def evidence_of(
     verdict: Verdict
     if settled is None and allowed is not None and peak_bytes is not None and peak_bytes > allowed:
         took = f"a step takes {size(peak_bytes)} at its peak, and {size(allowed)} are allowed"
-        late = _names([each for each in trials if each.outcome == "out_of_time"])
-        outcome, verdict = "unproven", "not_proven" if late else "refuted"
-        why = f"{took}: nothing that was tried makes it small enough"
-        why += f"; no time for {late}" if late else ""
+        doubts = _doubts([each for each in trials if each.candidate.is_for_memory()])
+        outcome, verdict = "unproven", "not_proven" if doubts else "refuted"
+        why = "; ".join([f"{took}: nothing that was tried makes it small enough", *doubts])
     elif settled is None:
         outcome, verdict, why = conclude(trials, None, None, None, aim=subject.aim)
     else:
@@ -173,16 +172,8 @@ def _too_large(memory: MemoryClaim | None) -> tuple[Verdict, str]:
 
 
 def _nothing_kept(trials: Sequence[Trial], aim: Aim) -> tuple[Conclusion, Verdict, str]:
-    doubtful = [each for each in trials if each.outcome in IN_DOUBT and not _is_small(each)]
-    if doubtful:
-        late = [each for each in doubtful if each.outcome == "out_of_time"]
-        tried = [each for each in doubtful if each.outcome != "out_of_time"]
-        said = [
-            f"{word} {_names(found)}"
-            for word, found in (("no verdict on", tried), ("no time for", late))
-            if found
-        ]
-        return "unproven", "not_proven", "; ".join(said)
+    if doubts := _doubts([each for each in trials if not _is_small(each)]):
+        return "unproven", "not_proven", "; ".join(doubts)
     refuted = [each.candidate.technique for each in trials if each.outcome == "refuted"]
     if refuted:
         better = "smaller" if aim.goal == "memory" else "faster"
@@ -192,6 +183,15 @@ def _nothing_kept(trials: Sequence[Trial], aim: Aim) -> tuple[Conclusion, Verdic
         return "nothing_to_gain", "not_proven", "no technique has something to try here"
     better = "smaller" if aim.goal == "memory" else f"faster{_left_open(trials)}"
     return "nothing_to_gain", "not_proven", f"no change that was tried made the training {better}"
+
+
+def _doubts(trials: Sequence[Trial]) -> list[str]:
+    """In words, on what there may yet be to gain."""
+    doubtful = [each for each in trials if each.outcome in IN_DOUBT]
+    late = [each for each in doubtful if each.outcome == "out_of_time"]
+    tried = [each for each in doubtful if each.outcome != "out_of_time"]
+    said = (("no verdict on", tried), ("no time for", late))
+    return [f"{words} {_names(found)}" for words, found in said if found]
 
 
 def _names(trials: Sequence[Trial]) -> str:

@@ -69,7 +69,8 @@ def write_outcome(
 
 
 def _keep_aside(folder: Path, evidence: Evidence) -> str:
-    """As copies, so that nothing is lost if the disk is full. Says what a user would miss."""
+    """As copies, so that nothing is lost if the disk is full; the evidence where it is the recipe's
+    own. Says what a user would miss."""
     recipe, aside, before = folder / RECIPE, folder / PREVIOUS, folder / EVIDENCE
     content = before.read_bytes() if before.exists() else b""
     try:

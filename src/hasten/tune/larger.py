@@ -152,7 +152,7 @@ class LargerBatch:
             peak = self.lab.peak(plan) if self.memory_bytes is not None else None
         except IncumbentFailure as failure:
             why = f"what it was compared with failed: {failure.in_a_line()}"
-            raise NoVerdict("no_verdict", why) from failure
+            raise NoVerdict("no_verdict", why, failure.failed.detail) from failure
         except WorkerFailure as failure:
             raise failed(failure) from failure
         if (lost := met.fell_back()) is not None:

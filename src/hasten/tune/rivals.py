@@ -133,11 +133,11 @@ class Rivals:
         try:
             met = self._side_by_side(incumbent, rival, terms)
         except WorkerFailure as failure:
-            is_dead = self._incumbent_is_dead()
+            is_incumbents = self._incumbent_has_failed()
             self.end()  # either may be the one that failed
             if failure.failed.kind == "out_of_memory":
                 return None
-            if is_dead:
+            if is_incumbents:
                 raise IncumbentFailure(failure.failed) from failure
             raise
         if met.ran_out_of_memory():
@@ -146,8 +146,8 @@ class Rivals:
         return met
 
     def _side_by_side(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
-        mine = self._beginning_with(incumbent, terms)
-        its = self._begun(rival, terms, digest=True)
+        mine = self._beginning_with(incumbent)
+        its = self._ready(rival, terms, digest=True)
         self._rival = Contender(rival, its)
         if its.fell_back() is not None:
             return Meeting(None, its.applied)
@@ -165,28 +165,32 @@ class Rivals:
         _refuse_other_plan(mine.applied)
         return Meeting(comparison, its.applied, its.state)
 
-    def _beginning_with(self, incumbent: Plan, terms: Terms) -> Arm:
+    def _beginning_with(self, incumbent: Plan) -> Arm:
         """The process that stayed, unless it is of another plan: what an earlier search has kept is
         taken over without a contest."""
         if self._incumbent is not None and self._incumbent.plan != incumbent:
             self.end()
         if self._incumbent is None:
             try:
-                self._incumbent = Contender(incumbent, self._begun(incumbent, terms))
+                (arm,) = self._lab.arms(incumbent, anew=False)  # however long: it has run before
             except WorkerFailure as failure:
                 raise IncumbentFailure(failure.failed) from failure
+            self._incumbent = Contender(incumbent, arm)
+            _refuse_other_plan(arm.applied)
         return self._incumbent.arm
 
-    def _incumbent_is_dead(self) -> bool:
+    def _incumbent_has_failed(self) -> bool:
+        """It may have ended beside the other, too."""
         if self._incumbent is None:
             return False
+        arm = self._incumbent.arm
         try:
-            self._incumbent.arm.read()
+            arm.read()
         except WorkerFailure:
             return True
-        return False
+        return arm.worker.has_failed
 
-    def _begun(self, plan: Plan, terms: Terms, *, digest: bool = False) -> Arm:
+    def _ready(self, plan: Plan, terms: Terms, *, digest: bool = False) -> Arm:
         try:
             (arm,) = self._lab.arms(plan, limit_s=terms.warm_limit_s, anew=False, digest=digest)
         except WorkerFailure as failure:
@@ -198,7 +202,10 @@ class Rivals:
 
         def begin(plan: Plan) -> Arm:
             had_turns.append(plan)
-            return self._begun(plan, terms)
+            if plan == rival:
+                return self._ready(plan, terms)
+            (arm,) = self._lab.arms(plan, anew=False)
+            return arm
 
         try:
             contest = compare_in_turns(

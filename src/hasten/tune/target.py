@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hasten.measure import messages
 from hasten.measure.lab import Lab
@@ -89,6 +90,20 @@ class TargetTrainer:
     def _train(
         self, plan: Plan, seed: int, checkpoints: int, target: dict[str, float] | None
     ) -> messages.TargetTrained:
+        try:
+            trained = once_more(partial(self._ask, plan, seed, checkpoints, target))
+        except WorkerFailure as failure:
+            raise failed(failure) from failure
+        lost = [each for each in trained.applied if each.outcome != "done"]
+        if lost:
+            raise NoVerdict("fell_back", str(lost[0]))
+        if trained.ended == "out_of_time":
+            raise NoVerdict("out_of_time", "the time was spent")
+        return trained
+
+    def _ask(
+        self, plan: Plan, seed: int, checkpoints: int, target: dict[str, float] | None
+    ) -> messages.TargetTrained:
         left_s = self._deadline - time.monotonic()
         if left_s <= 0:
             raise NoVerdict("out_of_time", "the time was spent")
@@ -101,18 +116,6 @@ class TargetTrainer:
             target=target,
             limit_s=left_s,
         )
-        try:
-            trained = once_more(lambda: self._ask(request, left_s))
-        except WorkerFailure as failure:
-            raise failed(failure) from failure
-        lost = [each for each in trained.applied if each.outcome != "done"]
-        if lost:
-            raise NoVerdict("fell_back", str(lost[0]))
-        if trained.ended == "out_of_time":
-            raise NoVerdict("out_of_time", "the time was spent")
-        return trained
-
-    def _ask(self, request: messages.TrainToTarget, left_s: float) -> messages.TargetTrained:
         with self._lab.worker() as worker:
             return worker.ask(request, messages.TargetTrained, left_s + GRACE_S)
 
