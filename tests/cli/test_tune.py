@@ -166,7 +166,7 @@ def test_what_is_stopped_leaves_an_earlier_recipe_as_it_is_and_says_so(
     monkeypatch.setattr(flow, "tune", stopped)
     (tmp_path / "recipe.toml").write_text("mine")
     ended = CliRunner().invoke(tune, ["train.py:make_task", "--out", str(tmp_path)])
-    assert f"{tmp_path / 'recipe.toml'} is there, and whole." in ended.output
+    assert f"{tmp_path / 'recipe.toml'} is kept." in ended.output
     assert "Nothing was learnt" not in ended.output
 
 

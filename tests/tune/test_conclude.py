@@ -6,8 +6,9 @@ from typing import get_args
 import msgspec
 import pytest
 
+from hasten.records.finding import MEMORY_PEAK
 from hasten.records.recipe import Confirmation
-from hasten.records.trial import MEMORY_PEAK, Outcome
+from hasten.records.trial import Outcome
 from hasten.records.tuning import Aim, Spent, Subject
 from hasten.records.verdict import NumericsClaim, SpeedClaim, Verdict
 from hasten.tune.conclude import conclude, evidence_of

@@ -88,7 +88,7 @@ def tune(
             where = f"What was learnt so far is in {out / JOURNAL}"
             click.echo(f"{where}: the same command goes on from there.", err=True)
         elif (out / RECIPE).exists():
-            click.echo(f"{out / RECIPE} is there, and whole.", err=True)
+            click.echo(f"{out / RECIPE} is kept.", err=True)
         else:
             click.echo("Nothing was learnt yet: the same command begins anew.", err=True)
         raise

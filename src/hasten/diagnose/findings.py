@@ -7,7 +7,7 @@ names the codes that it answers.
 from hasten.diagnose import thresholds
 from hasten.diagnose.shares import Shares, saved_without
 from hasten.records.environment import Device
-from hasten.records.finding import Finding, Place
+from hasten.records.finding import MEMORY_PEAK, Finding, Place
 from hasten.records.profile import ProfileParts
 from hasten.records.traits import ModelTraits
 
@@ -223,7 +223,7 @@ def _of_memory(parts: ProfileParts, device: Device, place: Place | None) -> Find
     if peak is None or peak < thresholds.MEMORY_PEAK_SHARE * device.memory_bytes:
         return None
     return Finding(
-        code="memory-peak",
+        code=MEMORY_PEAK,
         title=f"{100 * peak / device.memory_bytes:.0f} % of the device's memory is in use at once",
         advice="Recompute activations, or compute a batch in pieces.",
         place=place,

@@ -37,6 +37,7 @@ def measure_parts(
             return worker.ask(request, reply)
         except WorkerFailure as failure:
             notes.append(f"{doing} failed: {failure.failed.what}")
+            # One that raised lives, in the midst of a step.
             has_ended = failure.failed.kind in ("raised", "crashed", "hung")
             if has_ended:
                 notes.append("what comes after that was not measured")

@@ -46,11 +46,11 @@ class WorkerFailure(Exception):  # noqa: N818  # expected in a trial, and record
         return HastenError(self.failed.what, fix=self.failed.fix, detail=self.failed.detail)
 
 
-def once_more(work: Callable[[], T]) -> T:
+def once_more(work: Callable[[], T], of: type[WorkerFailure] = WorkerFailure) -> T:
     """Where a process died in it: that may be the machine's fault, and not come again."""
     try:
         return work()
-    except WorkerFailure as failure:
+    except of as failure:
         if failure.failed.kind != "crashed":
             raise
     return work()
@@ -83,7 +83,7 @@ class Worker:
         self._ended: Failed | None = None
         """Why we ended it ourselves; else every later question would tell of the kill."""
         self.has_failed = False
-        """Whether it is one that a request failed of, however that was."""
+        """Whether a request to it failed, in whatever way."""
         self._task = ""
         self._doing = ""
 

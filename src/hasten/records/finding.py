@@ -2,6 +2,9 @@
 
 from hasten.records.record import Record
 
+MEMORY_PEAK = "memory-peak"
+"""The code of the finding that costs no time."""
+
 
 class Place(Record, frozen=True, kw_only=True):
     path: str

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from hasten.records.applied import Applied
+from hasten.records.finding import MEMORY_PEAK
 from hasten.records.plan import NAIVE, Plan, RawPart, Rung
 from hasten.records.record import Record
 from hasten.records.target import TimeToTarget
@@ -28,8 +29,6 @@ Outcome = Literal[
 ]
 
 
-MEMORY_PEAK = "memory-peak"
-"""The code of the finding that costs no time."""
 UNTRIED: tuple[Outcome, ...] = ("not_tried", "below_noise", "out_of_time")
 """Nothing was run, or nothing that could be timed."""
 

@@ -46,7 +46,7 @@ class Control(Record, frozen=True, kw_only=True):
     """Identical arms against each other: what difference is none?"""
 
     runs: tuple[Comparison, ...]
-    """One; three where the first was large, or what came to its end of these."""
+    """One; where that was large three, less those whose processes ended."""
 
     def middle(self) -> Comparison:
         """The run that counts: no single one that was disturbed."""

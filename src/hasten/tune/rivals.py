@@ -6,13 +6,14 @@ turns. It may have room for both and not for a proof beside them: then they are 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from hasten.measure.compare import Arm, compare
 from hasten.measure.lab import Lab
 from hasten.measure.messages import Failed
 from hasten.measure.turns import compare_in_turns
-from hasten.measure.worker import WorkerFailure
+from hasten.measure.worker import WorkerFailure, once_more
 from hasten.records.applied import Applied, fallback_in
 from hasten.records.plan import Plan
 from hasten.records.verdict import Comparison
@@ -78,12 +79,7 @@ class Rivals:
     def meet(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
         """How many times faster the rival is; raises WorkerFailure. One that runs out of memory
         beside the other is met alone before that is held against it."""
-        try:
-            return self._meet(incumbent, rival, terms)
-        except IncumbentFailure as failure:
-            if failure.failed.kind != "crashed":
-                raise
-        return self._meet(incumbent, rival, terms)  # once may be the machine's fault
+        return once_more(partial(self._meet, incumbent, rival, terms), of=IncumbentFailure)
 
     def _meet(self, incumbent: Plan, rival: Plan, terms: Terms) -> Meeting:
         if not self._take_turns:

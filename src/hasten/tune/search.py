@@ -12,10 +12,10 @@ from hasten.measure.compare import LOOKS_S, SMALL, is_hopeless
 from hasten.measure.lab import Lab
 from hasten.measure.worker import WorkerFailure, once_more
 from hasten.records.applied import Applied
-from hasten.records.finding import Finding
+from hasten.records.finding import MEMORY_PEAK, Finding
 from hasten.records.plan import NAIVE, Plan, Rung
 from hasten.records.record import Record
-from hasten.records.trial import MEMORY_PEAK, Candidate, Offer, Outcome, Trial, trial_key
+from hasten.records.trial import Candidate, Offer, Outcome, Trial, trial_key
 from hasten.records.tuning import FASTER, Aim
 from hasten.records.verdict import Comparison, Verdict
 from hasten.report.text import interval, is_too_wide, size
@@ -146,9 +146,8 @@ class Search:
     def _ratchet(self, findings: Sequence[Finding], tell: Tell) -> None:
         """Until nothing is left to try. Of what is smaller, where only a limit has to be met, no
         more is kept than it takes."""
-        floor = 0.0 if self._smaller else self._noise_floor
         while True:
-            candidate = None if self._is_small_enough() else self._next(findings, floor)
+            candidate = None if self._is_small_enough() else self._next(findings)
             if candidate is None:
                 return
             trial = self._result_of(candidate, tell)
@@ -156,7 +155,7 @@ class Search:
                 self._list(trial)
                 trial = self._result_of(less, tell) or self._out_of_time(less)
             if trial is None:
-                self._give_up(findings, floor)
+                self._give_up(findings)
                 return
             self._record(trial)
             if trial.outcome == "kept":
@@ -167,8 +166,8 @@ class Search:
 
     def _is_small_enough(self) -> bool:
         """Where that is asked for now, to meet a limit."""
-        meets_limit = self._aim.goal == "speed" and not self._is_over(self.peak_bytes)
-        return self._smaller and meets_limit
+        has_limit_alone = self._smaller and self._aim.goal == "speed"
+        return has_limit_alone and not self._is_over(self.peak_bytes)
 
     def _result_of(self, candidate: Candidate, tell: Tell) -> Trial | None:
         """Known from an earlier search, or tried now; None where there is no time for it."""
@@ -196,9 +195,10 @@ class Search:
         allowed = self._aim.memory_bytes
         return allowed is not None and peak_bytes is not None and peak_bytes > allowed
 
-    def _next(self, findings: Sequence[Finding], floor: float) -> Candidate | None:
+    def _next(self, findings: Sequence[Finding]) -> Candidate | None:
         # A peak that is high costs no time: what lowers it is tried where that is asked for.
-        costly = [each for each in findings if floor == 0 or each.code != MEMORY.code]
+        costly = [each for each in findings if self._smaller or each.code != MEMORY.code]
+        floor = 0.0 if self._smaller else self._noise_floor
         candidates, not_tried = propose(costly, self._offers, floor, self.plan)
         for trial in not_tried:
             if trial.candidate.key() not in self._tried:
@@ -238,8 +238,8 @@ class Search:
         last = measured[-1]
         return len(measured) < MOST_TRIES and last.outcome in TRIED_AGAIN and last.on != self.plan
 
-    def _give_up(self, findings: Sequence[Finding], floor: float) -> None:
-        while (candidate := self._next(findings, floor)) is not None:
+    def _give_up(self, findings: Sequence[Finding]) -> None:
+        while (candidate := self._next(findings)) is not None:
             self._record(self._out_of_time(candidate))
 
     def _out_of_time(self, candidate: Candidate) -> Trial:
